@@ -1,0 +1,32 @@
+//! One file of the log: how it is prepared, where its entries are, how they are read.
+
+mod frame;
+mod handle;
+mod index_file;
+pub(crate) mod name;
+mod prepare;
+mod rebuild;
+mod runs;
+mod set;
+mod source;
+#[cfg(test)]
+mod stale;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use crate::error::{Error, Result};
+
+#[allow(unused_imports)]
+pub(crate) use self::{
+    frame::FrameRead,
+    handle::Segment,
+    name::Name,
+    prepare::{Fill, Pace, PrepareError, SegmentSpec, make_spare, prepare, take_spare},
+    runs::{Run, Select, StreamRuns},
+    set::SegmentSet,
+    source::FileSource,
+    window::Window,
+};

@@ -1,0 +1,109 @@
+//! Bytes of a segment that were read ahead.
+//!
+//! Frames are small and neighbours are read one after the other: a window saves the system calls
+//! of each, whether the bytes are mapped (then populated) or read.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::frame::Opened;
+use super::source::{Flaw, Via};
+use crate::io::{AlignedBuf, DiskFile, Mapping};
+
+/// Taken at first: most frames whole.
+const FIRST: u64 = 64 << 10;
+/// Taken in the end by whoever goes on reading.
+const MOST: u64 = 1 << 20;
+
+/// Pages that were populated so long ago are populated again.
+const STALE_AFTER: Duration = Duration::from_millis(20);
+
+/// How the bytes of a segment are reached.
+#[derive(Debug)]
+pub(super) enum Access {
+    Map(Arc<dyn Mapping>),
+    Read(Via),
+}
+
+/// A piece of one segment's file; a reader keeps it from frame to frame.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    /// Whose bytes they are.
+    sequence: u64,
+    start: u64,
+    bytes: Bytes,
+    /// They share the segment's map, which was populated then.
+    pub(super) populated: Option<Instant>,
+    next: u64,
+}
+
+impl Window {
+    /// The bytes at `at`, `need` of them unless the file ends before; nothing from `limit` on is touched.
+    pub(super) fn get(
+        &mut self,
+        opened: &Opened,
+        access: &Access,
+        at: u64,
+        need: u64,
+        limit: u64,
+    ) -> Result<Bytes, Flaw> {
+        let sequence = opened.header.identity.sequence;
+        if let Some(found) = self.find(sequence, at, need) {
+            if let (Access::Map(map), Some(populated)) = (access, self.populated) {
+                recheck(&**map, populated, at as usize..at as usize + found.len())?;
+            }
+            return Ok(found);
+        }
+        let follows =
+            self.sequence == sequence && (self.start..=self.start + self.bytes.len() as u64).contains(&at);
+        self.next = if follows { (self.next * 2).min(MOST) } else { FIRST };
+        let len = self.next.max(need).min(limit.saturating_sub(at));
+        self.bytes = match access {
+            Access::Map(map) => map.bytes(at as usize..(at + len) as usize)?,
+            Access::Read(via) => Bytes::from_owner(read(&*opened.file, *via, at, len)?),
+        };
+        self.populated = matches!(access, Access::Map(_)).then(Instant::now);
+        (self.sequence, self.start) = (sequence, at);
+        Ok(self.bytes.slice(..self.bytes.len().min(need as usize)))
+    }
+
+    fn find(&self, sequence: u64, at: u64, need: u64) -> Option<Bytes> {
+        let skip = usize::try_from(at.checked_sub(self.start)?).ok()?;
+        let end = skip.checked_add(usize::try_from(need).ok()?)?;
+        (self.sequence == sequence && end <= self.bytes.len()).then(|| self.bytes.slice(skip..end))
+    }
+}
+
+/// What is populated can be lost again: to whoever shortens the file, at any time, and to memory that runs short, after
+/// a while. Both are looked for before the bytes are touched.
+pub(super) fn recheck(map: &dyn Mapping, populated: Instant, range: Range<usize>) -> std::io::Result<()> {
+    if populated.elapsed() < STALE_AFTER { map.check_len(range.end) } else { map.populate(range) }
+}
+
+/// Memory that was read into; less of it where the file ends.
+#[derive(Debug)]
+struct ReadBuf {
+    memory: AlignedBuf,
+    len: usize,
+}
+
+impl AsRef<[u8]> for ReadBuf {
+    fn as_ref(&self) -> &[u8] {
+        &self.memory[..self.len]
+    }
+}
+
+/// `len` is bounded by the file's size and the longest frame.
+pub(super) fn read(
+    file: &dyn DiskFile,
+    via: Via,
+    offset: u64,
+    len: u64,
+) -> std::io::Result<impl AsRef<[u8]> + Send + 'static + use<>> {
+    let mut memory = AlignedBuf::new(len as usize)?;
+    let len = via.read(file, offset, &mut memory)?;
+    Ok(ReadBuf { memory, len })
+}
