@@ -1,0 +1,186 @@
+//! The thread that works on what is written: index caches, and the retirement of dead segments.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+
+use event_listener::Listener;
+use tidelog_format::{Lsn, StreamId};
+
+use super::engine::Engine;
+use super::progress::Goal;
+use super::stage::Blocked;
+use crate::error::{Error, Result};
+use crate::observe::{Counters, Event};
+use crate::segment::{Run, Segment, name};
+
+/// Streams looked at under one hold of the tail lock.
+const PAGE: usize = 64;
+
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// The segment has ended: write its index cache.
+    Index(Arc<Segment>),
+    /// Something became obsolete: see whether the oldest segments may go.
+    Retire,
+}
+
+/// A row that keeps its segment; most of the time looking at it again is all it takes.
+#[derive(Clone, Copy, Debug)]
+struct Pin {
+    sequence: u64,
+    stream: StreamId,
+    run: Run,
+    frame: Lsn,
+}
+
+struct Keeper {
+    engine: Arc<Engine>,
+    pin: Option<Pin>,
+    /// A segment whose index could not be read; told once.
+    damaged: Option<u64>,
+}
+
+pub(crate) fn run(engine: &Arc<Engine>, jobs: &Receiver<Job>) {
+    let mut keeper = Keeper { engine: Arc::clone(engine), pin: None, damaged: None };
+    while let Ok(job) = jobs.recv() {
+        let outcome = match job {
+            Job::Index(segment) => segment.write_index(),
+            Job::Retire => {
+                engine.retire_asked.store(false, Ordering::Release);
+                keeper.retire()
+            }
+        };
+        if let Err(error) = outcome {
+            engine.tell(Event::Background { cause: error.to_string() });
+        }
+    }
+}
+
+impl Keeper {
+    /// Moves the oldest segment forward as far as all before it is dead, and removes the files
+    /// once that is durable. A file goes only after a durable record says so: that record was
+    /// staged after all that emptied the file, so it vouches for it (SPEC.md, "Retirement").
+    fn retire(&mut self) -> Result<()> {
+        let engine = Arc::clone(&self.engine);
+        let Some(oldest) = self.find_oldest()? else { return Ok(()) };
+        let lsn = loop {
+            match engine.core.lock().stage_oldest(oldest) {
+                Ok(lsn) => break lsn,
+                Err(Blocked::Refused(error)) => return Err(error),
+                Err(Blocked::NoRoom) => {}
+            }
+            let listener = engine.room.listen();
+            match engine.core.lock().stage_oldest(oldest) {
+                Ok(lsn) => break lsn,
+                Err(Blocked::Refused(error)) => return Err(error),
+                Err(Blocked::NoRoom) => {}
+            }
+            engine.bell.ring();
+            listener.wait();
+        };
+        engine.bell.ring();
+        engine.progress.wait(Goal::durable(lsn), None)?;
+        self.remove_below(oldest)
+    }
+
+    /// The sequence that may become the oldest, if it is not so already.
+    fn find_oldest(&mut self) -> Result<Option<u64>> {
+        let (current, keep_from) = {
+            let core = self.engine.core.lock();
+            let Some(writing) = core.succession.writing else { return Ok(None) };
+            // The newest segment keeps its predecessor, for read-only openers that find it
+            // damaged; not where the disk is full.
+            let crowded = matches!(core.succession.failure(), Some(Error::NoSpace { .. }));
+            let predecessor = core.newest().filter(|_| !crowded).map(|(sequence, _)| sequence);
+            (core.state.oldest(), predecessor.unwrap_or(writing.sequence))
+        };
+        let segments = self.engine.segments.snapshot();
+        let mut oldest = current;
+        for pair in segments.windows(2).take_while(|pair| pair[0].sequence() < keep_from) {
+            if pair[0].sequence() >= current && !self.is_dead(&pair[0])? {
+                break;
+            }
+            oldest = oldest.max(pair[1].sequence());
+        }
+        Ok((oldest > current).then_some(oldest))
+    }
+
+    fn is_dead(&mut self, segment: &Arc<Segment>) -> Result<bool> {
+        let sequence = segment.sequence();
+        if self.damaged == Some(sequence)
+            || self.pin.is_some_and(|pin| pin.sequence == sequence && self.holds(&pin))
+        {
+            return Ok(false);
+        }
+        let pin = match self.find_pin(segment) {
+            Ok(pin) => pin,
+            Err(error @ Error::Corrupt(_)) => {
+                // What cannot be read may be live: it stays, and is reported.
+                self.damaged = Some(sequence);
+                self.engine.tell(Event::Damaged { cause: error.to_string() });
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        self.pin = pin;
+        Ok(pin.is_none())
+    }
+
+    fn holds(&self, pin: &Pin) -> bool {
+        let core = self.engine.core.lock();
+        let state = core.state.get(pin.stream);
+        state.is_some_and(|state| state.highest_live(pin.run.first, pin.run.last, pin.frame).is_some())
+    }
+
+    fn find_pin(&self, segment: &Segment) -> Result<Option<Pin>> {
+        let base = segment.base()?;
+        self.engine.segments.end_of(segment)?;
+        let mut after = None;
+        loop {
+            let page = segment.streams(after, PAGE)?;
+            let Some((last, _)) = page.last() else { return Ok(None) };
+            after = Some(*last);
+            let core = self.engine.core.lock();
+            for (stream, runs) in &page {
+                let Some(state) = core.state.get(*stream) else { continue };
+                // Most of the time the mark alone decides.
+                if runs.runs.iter().map(|run| run.last).max() <= state.mark {
+                    continue;
+                }
+                // The newest rows are the likeliest to live.
+                for run in runs.runs.iter().rev() {
+                    let frame = Lsn(base.0 + run.frame);
+                    if state.highest_live(run.first, run.last, frame).is_some() {
+                        return Ok(Some(Pin {
+                            sequence: segment.sequence(),
+                            stream: *stream,
+                            run: *run,
+                            frame,
+                        }));
+                    }
+                }
+            }
+        }
+    }
+
+    fn remove_below(&self, oldest: u64) -> Result<()> {
+        let engine = &self.engine;
+        let gone = engine.segments.remove_below(oldest);
+        Counters::add(&engine.counters.retired, gone.len() as u64);
+        let mut outcome = Ok(());
+        for segment in gone {
+            outcome = outcome.and(segment.unlink());
+        }
+        // Void segments have a name and nothing else.
+        let void = engine.core.lock().succession.forget_below(oldest);
+        for sequence in void {
+            for name in [name::index(sequence), name::segment(sequence)] {
+                let _ = engine.disk.unlink(&name);
+            }
+        }
+        engine.tell(Event::Retired { oldest });
+        engine.room.notify(usize::MAX);
+        outcome
+    }
+}

@@ -1,0 +1,195 @@
+//! The threads of a log: started at open, ended by closing or dropping it.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::{Builder, JoinHandle, ThreadId};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tidelog_format::{FRAME_HEADER_LEN, LogId, Lsn};
+
+use super::committer;
+use super::core::Core;
+use super::engine::Engine;
+use super::keeper::{self, Job};
+use super::notifier::{self, Notice};
+use super::preparer::{self, Spare};
+use super::progress::Progress;
+use super::succession::{Ask, Succession};
+use crate::error::{Error, Result};
+use crate::io::{Backend, Bell, Claimed, Disk, ForkGuard, FrameBuf, open_queue};
+use crate::observe::Counters;
+use crate::options::{BackendChoice, Options};
+use crate::segment::SegmentSet;
+use crate::state::State;
+
+/// What a pipeline starts from.
+pub(crate) struct Start {
+    pub(crate) options: Options,
+    pub(crate) disk: Arc<dyn Disk>,
+    /// Held by every thread, so that the directory stays locked until the last one has ended.
+    pub(crate) lock: Arc<dyn Any + Send + Sync>,
+    pub(crate) backend: Backend,
+    pub(crate) log_id: LogId,
+    pub(crate) state: State,
+    pub(crate) segments: SegmentSet,
+    pub(crate) newest: Option<(u64, Lsn)>,
+    pub(crate) end: Lsn,
+    pub(crate) next_sequence: u64,
+    pub(crate) next_base: Lsn,
+    pub(crate) bases: std::collections::BTreeMap<u64, Lsn>,
+    pub(crate) spare: Option<Spare>,
+    pub(crate) next_spare: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Threads {
+    handles: Mutex<Vec<JoinHandle<()>>>,
+    ids: Mutex<Vec<ThreadId>>,
+}
+
+struct Inboxes {
+    asks: Receiver<Ask>,
+    jobs: Receiver<Job>,
+    notices: Receiver<Notice>,
+}
+
+impl Threads {
+    pub(crate) fn start(start: Start) -> Result<(Arc<Engine>, Self)> {
+        let failed = |op: &'static str, disk: &Arc<dyn Disk>| {
+            let path = disk.path().to_path_buf();
+            move |error| Error::io(op, path, error)
+        };
+        let disk = Arc::clone(&start.disk);
+        let pool = pool(&start.options).map_err(failed("allocate staging buffers for", &disk))?;
+        let bell = Bell::new().map_err(failed("make an eventfd for", &disk))?;
+        let (preparer, asks) = channel();
+        let (keeper, jobs) = channel();
+        let (notifier, notices) = channel();
+        let sizes = Core::sizes(&start.options);
+        let succession = Succession::new(sizes, start.next_sequence, start.next_base, start.bases);
+        let core = Core::new(&start.options, start.state, succession, start.newest, start.end, pool.clone());
+        let engine = Arc::new(Engine {
+            log_id: start.log_id,
+            disk: start.disk,
+            segments: start.segments,
+            core: Mutex::new(core),
+            progress: Progress::new(start.end),
+            room: event_listener::Event::new(),
+            bell,
+            counters: Counters::default(),
+            arrivals: AtomicU64::new(0),
+            fork: ForkGuard::new(),
+            backend: OnceLock::new(),
+            prepared: Mutex::new(HashMap::new()),
+            preparer: Mutex::new(Some(preparer)),
+            keeper: Mutex::new(Some(keeper)),
+            notifier: Mutex::new(Some(notifier)),
+            retire_asked: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            opened: Instant::now(),
+            options: start.options,
+        });
+        let threads = Self { handles: Mutex::default(), ids: Mutex::default() };
+        let inboxes = Inboxes { asks, jobs, notices };
+        let started = threads.spawn(
+            &engine,
+            &start.lock,
+            pool,
+            start.backend,
+            inboxes,
+            (start.spare, start.next_spare),
+        );
+        if let Err(error) = started {
+            engine.abandon();
+            engine.end_threads();
+            threads.join();
+            return Err(error);
+        }
+        Ok((engine, threads))
+    }
+
+    fn spawn(
+        &self,
+        engine: &Arc<Engine>,
+        lock: &Arc<dyn Any + Send + Sync>,
+        pool: Vec<Arc<FrameBuf>>,
+        backend: Backend,
+        inboxes: Inboxes,
+        (spare, next_spare): (Option<Spare>, u64),
+    ) -> Result<()> {
+        let (report, reported) = channel();
+        let committer = Arc::clone(engine);
+        self.thread(engine, lock, "tidelog-commit", move || {
+            let queue =
+                |backend| open_queue(backend, committer.options.queue_depth, &pool, committer.bell.clone());
+            // A ring that cannot be had after the probe (memory limits) is no reason to fail.
+            let opened = match queue(backend) {
+                Err(_) if committer.options.backend == BackendChoice::Auto => queue(Backend::Std),
+                opened => opened,
+            };
+            match opened {
+                Ok(queue) => {
+                    let _ = report.send(Ok(queue.backend()));
+                    committer::run(&committer, queue);
+                }
+                Err(error) => {
+                    let _ = report.send(Err(error));
+                }
+            }
+        })?;
+        let opened = reported.recv().unwrap_or_else(|_| Err(std::io::ErrorKind::BrokenPipe.into()));
+        let opened = opened.map_err(|error| Error::RingUnavailable { cause: error.to_string().into() })?;
+        engine.backend.get_or_init(|| opened);
+        let shared = Arc::clone(engine);
+        self.thread(engine, lock, "tidelog-prepare", move || {
+            preparer::run(&shared, &inboxes.asks, spare, next_spare);
+        })?;
+        let shared = Arc::clone(engine);
+        self.thread(engine, lock, "tidelog-keep", move || keeper::run(&shared, &inboxes.jobs))?;
+        let observer = engine.options.observer.clone();
+        self.thread(engine, lock, "tidelog-notify", move || {
+            notifier::run(&inboxes.notices, observer.as_ref());
+        })
+    }
+
+    fn thread(
+        &self,
+        engine: &Engine,
+        lock: &Arc<dyn Any + Send + Sync>,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<()> {
+        let lock = Arc::clone(lock);
+        let spawned = Builder::new().name(name.into()).spawn(move || {
+            work();
+            drop(lock);
+        });
+        let handle = spawned.map_err(|error| Error::io("start a thread for", engine.disk.path(), error))?;
+        self.ids.lock().push(handle.thread().id());
+        self.handles.lock().push(handle);
+        Ok(())
+    }
+
+    /// Waits for all threads to end. They must have been told to.
+    pub(crate) fn join(&self) {
+        // A callback runs on one of them, and cannot wait for itself.
+        if self.ids.lock().contains(&std::thread::current().id()) {
+            return;
+        }
+        // Held meanwhile: whoever closes beside us waits too.
+        for handle in self.handles.lock().drain(..) {
+            // A panic was told to everybody as poison.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn pool(options: &Options) -> std::io::Result<Vec<Arc<FrameBuf>>> {
+    let buffer = |slot| Ok(Claimed::new(options.frame_size, Some(slot as u16))?.reopen(FRAME_HEADER_LEN));
+    (0..options.staging_buffers).map(buffer).collect()
+}
