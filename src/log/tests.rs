@@ -1,0 +1,61 @@
+//! What the facade alone can show of the pipeline behind it.
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use tidelog_format::StreamId;
+
+use super::*;
+use crate::options::BackendChoice;
+
+#[test]
+fn a_large_batch_that_changes_nothing_leaves_its_buffer_to_the_next() {
+    let home = tempfile::tempdir().unwrap();
+    let options = Options::new().backend(BackendChoice::Std).frame_size(4096);
+    let log = Log::open(home.path(), options).unwrap();
+    assert!(log.engine().core.lock().take_large());
+    let (send, receive) = channel();
+    let other = log.clone();
+    std::thread::spawn(move || {
+        let mut large: Batch<Vec<u8>> = Batch::new();
+        send.send(other.append(large.append(StreamId::new(1, 1), 1, vec![1; 9000])))
+    });
+    while log.engine().room.total_listeners() == 0 {
+        std::thread::yield_now();
+    }
+    log.engine().core.lock().release_large();
+    let mut nothing: Batch<&[u8]> = Batch::new();
+    for id in 0..500 {
+        nothing.obsolete(StreamId::new(2, id), 1);
+    }
+    log.append(&nothing).unwrap();
+    receive.recv_timeout(Duration::from_secs(10)).expect("the wait for the buffer ends").unwrap();
+}
+
+#[test]
+fn what_a_truncation_looked_up_is_not_believed_after_another_one() {
+    let home = tempfile::tempdir().unwrap();
+    let log = Log::open(home.path(), Options::new().id_rule(IdRule::Increasing)).unwrap();
+    let stream = StreamId::new(1, 1);
+    let append = |ids: &[u64]| {
+        let mut batch: Batch<&[u8]> = Batch::new();
+        for id in ids {
+            batch.append(stream, *id, b"".as_slice());
+        }
+        log.append(&batch).unwrap();
+    };
+    append(&[1, 2, 5, 30]);
+    log.truncate(stream, 10).unwrap();
+    append(&[9]);
+    let mut batch: Batch<&[u8]> = Batch::new();
+    batch.truncate(stream, 7);
+    let hints = hints(log.engine(), &batch).unwrap();
+    assert_eq!(hints[0].below, Some(5));
+    // The stream ends with 9 again, and has one fence as before.
+    log.truncate(stream, 3).unwrap();
+    append(&[9]);
+    let stale = log.engine().append(&batch, &hints, false, Patience::Endless);
+    assert!(matches!(stale, Err(Error::Contended { .. })));
+    log.append(&batch).unwrap();
+    assert_eq!(log.stream(stream).unwrap().last, Some(2));
+}
