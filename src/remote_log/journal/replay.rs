@@ -1,0 +1,170 @@
+//! Reads a journal from its first live entry to its end.
+
+use tidelog_format::StreamId;
+
+use super::super::codec::Event;
+use super::super::store::{Replayed, Store};
+use super::super::types::RemoteLogSegmentState;
+use super::error::JournalError;
+use super::record::Record;
+use crate::log::Log;
+use crate::reader::{ReadOptions, ReadUpTo, Reader};
+
+/// What reading a journal found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JournalReport {
+    /// Entries read.
+    pub entries: u64,
+    /// Events that what was recorded before them does not allow. They were left out. A journal
+    /// that was written by this crate alone has none.
+    pub refused: u64,
+    /// The number of the checkpoint that it begins with, if it does.
+    pub checkpoint: Option<u64>,
+}
+
+/// The state of a journal at its end.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    pub(super) store: Store,
+    pub(super) report: JournalReport,
+    /// The first live entry; the next id where there is none.
+    pub(super) first: u64,
+    pub(super) next: u64,
+    /// The highest number of any checkpoint, complete or not.
+    pub(super) last_checkpoint: u64,
+    stage: Stage,
+}
+
+/// What the next record means.
+#[derive(Debug, Default)]
+enum Stage {
+    /// The first one decides.
+    #[default]
+    Start,
+    /// The journal begins with this checkpoint. What happened since it began comes on top of it.
+    Checkpoint { number: u64, count: u64, since: Vec<(u64, Event)> },
+    /// Everything is there. Checkpoints on the way say nothing new.
+    Events,
+}
+
+/// Entries between two looks at whether the result is still wanted.
+const LOOK_EVERY: u64 = 4096;
+
+/// The entries of a journal as it is now. They do not keep the log open.
+pub(super) struct Entries {
+    reader: Reader,
+    stream: StreamId,
+    next: u64,
+}
+
+impl Entries {
+    pub(super) fn of(log: &Log, stream: StreamId) -> Result<Self, JournalError> {
+        let next = log.stream(stream).and_then(|info| info.last).map_or(1, |last| last.saturating_add(1));
+        // What an earlier journal of this process staged is waited for: nobody was told that it is there.
+        let reader = log.read(stream, .., ReadOptions::new().up_to(ReadUpTo::Durable))?;
+        Ok(Self { reader, stream, next })
+    }
+
+    /// Takes all of them, as long as the result is `wanted`.
+    pub(super) fn replay(self, wanted: impl Fn() -> bool) -> Result<Replay, JournalError> {
+        let Self { reader, stream, next } = self;
+        let mut replay = Replay { first: next, next, ..Replay::default() };
+        for entry in reader {
+            let entry = entry?;
+            let record = Record::decode(&entry.payload).map_err(|cause| JournalError::Record {
+                stream,
+                id: entry.id,
+                cause: cause.into(),
+            })?;
+            replay.take(entry.id, record).map_err(|(checkpoint, what)| JournalError::Checkpoint {
+                stream,
+                id: entry.id,
+                checkpoint,
+                what,
+            })?;
+            if replay.report.entries.is_multiple_of(LOOK_EVERY) && !wanted() {
+                return Err(JournalError::Abandoned);
+            }
+        }
+        match replay.stage {
+            Stage::Checkpoint { number, .. } => {
+                Err(JournalError::Checkpoint { stream, id: replay.next, checkpoint: number, what: "no end" })
+            }
+            Stage::Start | Stage::Events => Ok(replay),
+        }
+    }
+}
+
+impl Replay {
+    /// Takes the next record; else gives the checkpoint that is not whole, and why.
+    fn take(&mut self, id: u64, record: Record) -> Result<(), (u64, &'static str)> {
+        self.report.entries += 1;
+        if let Record::Begin { checkpoint } = record {
+            self.last_checkpoint = self.last_checkpoint.max(checkpoint);
+        }
+        self.store.advance(id);
+        match &mut self.stage {
+            Stage::Start => {
+                self.first = id;
+                return self.start(id, record);
+            }
+            Stage::Events => {
+                if let Record::Event(event) = record {
+                    self.replay(id, &event);
+                }
+            }
+            Stage::Checkpoint { number, count, since } => match record {
+                Record::Event(event) => since.push((id, event)),
+                Record::State { checkpoint, position, state } if checkpoint == *number => {
+                    *count += 1;
+                    match state {
+                        Event::AddSegment(metadata)
+                            if metadata.state() == RemoteLogSegmentState::DeleteSegmentFinished =>
+                        {
+                            return Err((*number, "a segment that is gone"));
+                        }
+                        Event::AddSegment(metadata) => self.store.restore_segment(&metadata, position),
+                        Event::DeletePartition(delete) => self.store.restore_deletion(delete, position),
+                        Event::UpdateSegment(_) => return Err((*number, "an update for a state")),
+                    }
+                }
+                Record::End { checkpoint, count: stated } if checkpoint == *number => {
+                    if stated != *count {
+                        return Err((*number, "states are missing"));
+                    }
+                    for (id, event) in std::mem::take(since) {
+                        // What began and ended meanwhile left no state to build on.
+                        self.store.replay(&event, id);
+                    }
+                    self.stage = Stage::Events;
+                }
+                Record::Begin { .. } | Record::State { .. } | Record::End { .. } => {
+                    return Err((*number, "another checkpoint"));
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, id: u64, record: Record) -> Result<(), (u64, &'static str)> {
+        self.stage = Stage::Events;
+        match record {
+            Record::Event(event) => self.replay(id, &event),
+            Record::Begin { checkpoint } => {
+                self.report.checkpoint = Some(checkpoint);
+                self.stage = Stage::Checkpoint { number: checkpoint, count: 0, since: Vec::new() };
+            }
+            Record::State { checkpoint, .. } | Record::End { checkpoint, .. } => {
+                return Err((checkpoint, "no begin"));
+            }
+        }
+        Ok(())
+    }
+
+    fn replay(&mut self, id: u64, event: &Event) {
+        if self.store.replay(event, id) == Replayed::Refused {
+            self.report.refused += 1;
+        }
+    }
+}
