@@ -3,6 +3,7 @@
 
 use tidelog_format::{Kind, Lsn, Row, StreamId, TRUNCATE_PAYLOAD_LEN};
 
+use super::batch::TruncateHint;
 use super::plan::{Group, Plan, Step, follows};
 use crate::error::{Error, Result};
 use crate::options::IdRule;
@@ -88,6 +89,13 @@ fn entry_row(stream: StreamId, step: &Step) -> Option<Row> {
     }
 }
 
+/// A truncation or release within a batch: the highest id that it left of those from before the batch.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    from: u64,
+    left: Option<u64>,
+}
+
 /// Runs the steps of one stream, in their order, on a copy of its state. Control rows come
 /// before entries in a frame, so entries that a later step of the batch voids are dropped here.
 struct Simulation<'a> {
@@ -100,8 +108,8 @@ struct Simulation<'a> {
     entries: Vec<Row>,
     /// What the stream was before the batch; a hint must have seen just that.
     before: (Option<u64>, Option<Lsn>),
-    /// From where the batch has cut what was there before, and the highest id that was left.
-    cut: Option<(u64, Option<u64>)>,
+    /// What the batch has cut so far of what was there before.
+    cut: Option<Cut>,
     rows_from: usize,
     changes_from: usize,
 }
@@ -141,7 +149,7 @@ impl<'a> Simulation<'a> {
                     if below.is_some_and(|hint| (hint.seen_last, hint.seen_fence) != self.before) {
                         return Err(Error::Contended { stream: self.stream });
                     }
-                    self.truncate(from, offset, below.map(|hint| hint.below));
+                    self.truncate(from, offset, below);
                 }
                 Step::CreateNamespace => self.list(true),
                 Step::DeleteNamespace => self.list(false),
@@ -180,7 +188,7 @@ impl<'a> Simulation<'a> {
         }
         self.state.release(Lsn::ZERO);
         self.entries.clear();
-        self.cut = Some((0, None));
+        self.cut = Some(Cut { from: 0, left: None });
         // What the batch did to the stream's entries before has no meaning left.
         let namespace = |kind| matches!(kind, Kind::NamespaceCreate | Kind::NamespaceDelete);
         let mut kept: Vec<Row> = self.out.rows.drain(self.rows_from..).collect();
@@ -193,19 +201,18 @@ impl<'a> Simulation<'a> {
         self.out.fenced.push(self.stream);
     }
 
-    /// `below`, where it was looked up: the highest id below `from` before the batch.
-    #[expect(clippy::option_option, reason = "looked up and nothing found is not the same as not looked up")]
-    fn truncate(&mut self, from: u64, offset: u32, below: Option<Option<u64>>) {
+    fn truncate(&mut self, from: u64, offset: u32, hint: Option<TruncateHint>) {
         // What is obsolete is gone already: a truncation reaches down to the mark alone.
         let from = self.state.mark.map_or(from, |mark| from.max(mark.saturating_add(1)));
         if self.state.first.is_none() || self.state.last.is_none_or(|last| from > last) {
             return;
         }
         self.entries.retain(|row| row.entry_id < from);
-        let left = self.left_below(from, below);
-        let last = match (self.entries.last(), left) {
+        self.cut = self.cut_from(from, hint);
+        let last = match (self.entries.last(), self.cut) {
             (Some(row), _) => Some(row.entry_id),
-            (None, Some(left)) => left.or(self.state.mark),
+            // What is left may be obsolete by now.
+            (None, Some(cut)) => cut.left.max(self.state.mark),
             (None, None) => self.state.last_after_truncate(from),
         };
         self.state.truncate(from, last, Lsn::ZERO);
@@ -216,16 +223,12 @@ impl<'a> Simulation<'a> {
         self.out.fenced.push(self.stream);
     }
 
-    /// The highest live id below `from` of those from before the batch, as far as that is known.
-    #[expect(clippy::option_option, reason = "looked up and nothing found is not the same as not looked up")]
-    fn left_below(&mut self, from: u64, below: Option<Option<u64>>) -> Option<Option<u64>> {
-        let left = match self.cut {
-            Some((cut, left)) if cut <= from => left,
-            _ => below?,
-        };
-        self.cut = Some((from, left));
-        let mark = self.state.mark;
-        Some(left.filter(|left| mark.is_none_or(|mark| *left > mark)))
+    /// The cut at `from`; `None` where nobody looked up what it leaves.
+    fn cut_from(&self, from: u64, hint: Option<TruncateHint>) -> Option<Cut> {
+        match self.cut {
+            Some(cut) if cut.from <= from => Some(Cut { from, ..cut }),
+            _ => hint.map(|hint| Cut { from, left: hint.below }),
+        }
     }
 
     fn list(&mut self, listed: bool) {
