@@ -45,6 +45,8 @@ pub(crate) fn run(engine: &Arc<Engine>, jobs: &Receiver<Job>) {
     let mut keeper = Keeper { engine: Arc::clone(engine), pin: None, damaged: None };
     while let Ok(job) = jobs.recv() {
         let outcome = match job {
+            // One that has retired meanwhile, on a full disk, would leave its cache behind.
+            Job::Index(segment) if engine.segments.get(segment.sequence()).is_none() => Ok(()),
             Job::Index(segment) => segment.write_index(),
             Job::Retire => {
                 engine.retire_asked.store(false, Ordering::Release);
