@@ -40,7 +40,10 @@ impl<P> Op<P> {
 /// Appends and control steps over one or many streams that take effect together or not at all.
 ///
 /// Steps act in their order. Payloads are borrowed or shared (`P` is anything that gives bytes):
-/// nothing is copied before the batch is staged. A batch can be reused with [`Batch::clear`].
+/// nothing is copied before the batch is staged. It is looked at more than once, for its checksum and
+/// for the copy, and must give the same bytes each time: a frame with a payload that does not match its
+/// checksum is taken for a torn write if a crash comes before the next frame, with all others in it.
+/// A batch can be reused with [`Batch::clear`].
 ///
 /// ```
 /// use tidelog::{Batch, StreamId};
