@@ -1,5 +1,5 @@
-//! A full disk is not a failure (SPEC.md, "Full disk"): on a small file system of the test's own,
-//! made in an image file. Needs root and loop devices; says so and skips where it has neither.
+//! A full disk is not a failure (SPEC.md, "Full disk"), nor is one that became read-only: on a small file system
+//! of the test's own, made in an image file. Needs root and loop devices; says so and skips where it has neither.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tidelog::readonly::{Item, ReadOnlyLog};
 use tidelog::{BackendChoice, Batch, Error, Log, Lsn, Options, ReadOptions, StreamId};
 
 const A: StreamId = StreamId::new(1, 1);
@@ -158,6 +159,39 @@ fn space_that_others_free_is_used() {
         fs::remove_file(disk.ballast()).unwrap();
         append_soon(&log, last + 1);
         log.close().unwrap();
+    }
+}
+
+#[test]
+fn a_read_only_mount_is_read_and_refuses_appends() {
+    for backend in [BackendChoice::Auto, BackendChoice::Std] {
+        let Some(disk) = SmallDisk::new(16) else { return };
+        let log = Log::open(disk.log(), options(backend)).unwrap();
+        append_soon(&log, 1);
+        log.close().unwrap();
+        let mount = disk.dir.path().join("mnt");
+        let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(&mount).status().unwrap();
+        assert!(remounted.success());
+
+        let log = Log::open(disk.log(), options(backend)).unwrap();
+        let read = |log: &Log| {
+            let entries = log.read(A, .., ReadOptions::new()).unwrap();
+            entries.map(|entry| entry.unwrap().id).collect::<Vec<_>>()
+        };
+        assert_eq!(read(&log), [1]);
+        let mut batch: Batch<&[u8]> = Batch::new();
+        let refusal = log.append(batch.append(A, 2, b"no".as_slice())).unwrap_err();
+        let Error::Io { source, .. } = &refusal else { panic!("{refusal}") };
+        assert_eq!(source.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+        assert_eq!((log.stream(A).unwrap().last, read(&log)), (Some(1), vec![1]), "nothing was staged");
+        drop(log);
+
+        let looked = ReadOnlyLog::open(disk.log()).unwrap();
+        let entries = looked.items().filter(|item| match item.as_ref().unwrap() {
+            Item::Record(record) => record.row.is_entry(),
+            _ => false,
+        });
+        assert_eq!(entries.count(), 1);
     }
 }
 
