@@ -58,7 +58,8 @@ fn find(dir: &Path, bytes: &[u8]) -> (std::path::PathBuf, u64) {
     let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
     for path in names {
-        let file = fs::read(&path).unwrap();
+        // One that retires meanwhile does not hold them.
+        let Ok(file) = fs::read(&path) else { continue };
         if let Some(at) = file.windows(bytes.len()).position(|window| window == bytes) {
             return (path, at as u64);
         }
