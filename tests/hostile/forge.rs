@@ -163,15 +163,23 @@ fn control_row(base: &Base, files: &mut Files, rng: &mut Rng) -> String {
     format!("{name} {frame:?} kind {kind}, {number}")
 }
 
-/// Turns the last record that stands alone in its frame into one that names the oldest segment.
+/// Lets the checkpoint of the newest segment name another oldest one.
 pub(crate) fn oldest(base: &Base, files: &mut Files, number: u64) {
-    let frame =
-        base.frames.iter().rfind(|frame| frame.header.row_count == 1 && frame.offset != BLOCK).unwrap();
-    let bytes = Arc::make_mut(files.get_mut(&format!("{:020}.log", frame.sequence)).unwrap());
+    let newest = base.frames.last().unwrap().sequence;
+    let frame = base.frames.iter().find(|frame| frame.sequence == newest && frame.offset == BLOCK).unwrap();
+    let bytes = Arc::make_mut(files.get_mut(&format!("{newest:020}.log")).unwrap());
     let bytes = &mut bytes[frame.range()];
-    let at = frame.header.table_offset as usize;
-    bytes[at..at + ROW_LEN].copy_from_slice(&Row::oldest(number).encode());
-    seal(bytes, base.headers[&frame.sequence].identity.seed(), true);
+    let seed = base.headers[&newest].identity.seed();
+    let table = frame.header.table_offset as usize;
+    let (start, len) = (get(bytes, table + 16), get(bytes, table + 20));
+    let payload = &mut bytes[start..start + len];
+    payload[16..24].copy_from_slice(&number.to_le_bytes());
+    put(payload, 40, 0);
+    let crc = seed.checksum(payload);
+    put(payload, 40, crc);
+    let crc = payload_crc(payload);
+    put(bytes, table + 24, crc);
+    seal(bytes, seed, true);
 }
 
 fn checkpoint(base: &Base, files: &mut Files, rng: &mut Rng, stream: bool) -> String {
