@@ -165,7 +165,7 @@ impl Core {
 
     /// The frame at `lsn` is waited for. True when the committer has to be woken.
     pub(crate) fn want(&mut self, lsn: Lsn) -> bool {
-        self.wanted = self.wanted.max(Lsn(lsn.0 + 1));
+        self.wanted = self.wanted.max(lsn.saturating_add(1));
         self.sleeping
     }
 
