@@ -95,6 +95,11 @@ impl Recovery<'_> {
     fn run(&mut self) -> Result<Recovered> {
         let newest = self.find_newest()?;
         self.read_headers(newest)?;
+        let highest = self.directory.segments.last_key_value().map_or(0, |(sequence, _)| *sequence);
+        let next_sequence = highest.checked_add(1).ok_or_else(|| {
+            let path = self.disk.path().join(name::segment(highest));
+            Error::mismatch(path, 40, "sequence, the last there is,", u64::MAX - 1, highest)
+        })?;
         let (state, newest_end) = if let Some(sequence) = newest {
             self.replay(sequence)?
         } else {
@@ -112,11 +117,6 @@ impl Recovery<'_> {
         let next_base = self.headers.values().map(SegmentHeader::end).max().unwrap_or(FIRST_LSN);
         // Without frames nothing was durable, and no watermark may lie above the base of a void segment.
         let end = newest_end.map_or(FIRST_LSN, |(_, end)| end);
-        let highest = self.directory.segments.last_key_value().map_or(0, |(sequence, _)| *sequence);
-        let next_sequence = highest.checked_add(1).ok_or_else(|| {
-            let path = self.disk.path().join(name::segment(highest));
-            Error::mismatch(path, 40, "sequence, the last there is,", u64::MAX - 1, highest)
-        })?;
         let segments = self.segments(oldest, log_id, newest_end);
         self.report.segments = segments.len();
         self.report.newest = newest;
