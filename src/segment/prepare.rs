@@ -43,7 +43,11 @@ impl SegmentSpec {
         Self { identity, block_size, size, fill: Fill::Zero }
     }
 
+    /// Not for the highest sequence: no opening could follow it with another.
     pub(crate) fn header(&self) -> io::Result<SegmentHeader> {
+        if self.identity.sequence == u64::MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no sequence is left"));
+        }
         SegmentHeader::new(self.identity, self.block_size, self.size)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
     }
