@@ -278,39 +278,13 @@ impl Committer {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    use tidelog_format::LogId;
-
     use super::*;
-    use crate::commit::{Goal, Start, Threads};
-    use crate::io::{DirOptions, RealDisk, open_queue};
-    use crate::options::Options;
-    use crate::segment::SegmentSet;
-    use crate::state::State;
-
-    fn start(path: &std::path::Path) -> (Arc<Engine>, Threads) {
-        let plain = DirOptions { create: true, allow_network_fs: false, direct: false, lock: false };
-        Threads::start(Start {
-            options: Options::new(),
-            disk: Arc::new(RealDisk::open(path, plain).unwrap()),
-            lock: Arc::new(()),
-            backend: Backend::Std,
-            log_id: LogId([1; 16]),
-            state: State::default(),
-            segments: SegmentSet::default(),
-            newest: None,
-            end: Lsn(65_536),
-            next_sequence: 1,
-            next_base: Lsn(65_536),
-            bases: BTreeMap::new(),
-            spare: None,
-            next_spare: 1,
-        })
-        .unwrap()
-    }
+    use crate::commit::Goal;
+    use crate::commit::threads::tests::start;
+    use crate::io::open_queue;
 
     #[test]
     fn who_was_to_be_woken_when_the_log_fails_is_woken_all_the_same() {

@@ -1,7 +1,6 @@
 //! The thread that makes segment files ready before they are needed, and keeps the reserve for
 //! the day when the disk is full.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -36,17 +35,12 @@ struct Preparer {
 }
 
 /// Serves requests until the log ends. `spare` is the reserve that opening found; numbers from
-/// `next_spare` on are free. A panic poisons the log: appends would wait for the segment for ever.
+/// `next_spare` on are free.
 pub(crate) fn run(engine: &Arc<Engine>, asks: &Receiver<Ask>, spare: Option<Spare>, next_spare: u64) {
     let mut preparer = Preparer { engine: Arc::clone(engine), spare, next_spare };
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        while let Ok(ask) = asks.recv() {
-            let result = preparer.serve(&ask);
-            preparer.report(&ask, result);
-        }
-    }));
-    if outcome.is_err() {
-        engine.poison("the thread that prepares segments panicked");
+    while let Ok(ask) = asks.recv() {
+        let result = preparer.serve(&ask);
+        preparer.report(&ask, result);
     }
     // Their locks would keep the next opening waiting for as long as a reader keeps the engine.
     engine.prepared.lock().clear();

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
@@ -159,14 +160,17 @@ impl Threads {
 
     fn thread(
         &self,
-        engine: &Engine,
+        engine: &Arc<Engine>,
         lock: &Arc<dyn Any + Send + Sync>,
-        name: &str,
+        name: &'static str,
         work: impl FnOnce() + Send + 'static,
     ) -> Result<()> {
-        let lock = Arc::clone(lock);
+        let (shared, lock) = (Arc::clone(engine), Arc::clone(lock));
         let spawned = Builder::new().name(name.into()).spawn(move || {
-            work();
+            // What waits for this thread would wait for ever.
+            if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                shared.poison(&format!("the thread {name} panicked"));
+            }
             drop(lock);
         });
         let handle = spawned.map_err(|error| Error::io("start a thread for", engine.disk.path(), error))?;
@@ -192,4 +196,46 @@ impl Threads {
 fn pool(options: &Options) -> std::io::Result<Vec<Arc<FrameBuf>>> {
     let buffer = |slot| Ok(Claimed::new(options.frame_size, Some(slot as u16))?.reopen(FRAME_HEADER_LEN));
     (0..options.staging_buffers).map(buffer).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use super::*;
+    use crate::io::{DirOptions, RealDisk};
+
+    /// A pipeline on a new directory, by plain system calls.
+    pub(crate) fn start(path: &Path) -> (Arc<Engine>, Threads) {
+        let plain = DirOptions { create: true, allow_network_fs: false, direct: false, lock: false };
+        Threads::start(Start {
+            options: Options::new(),
+            disk: Arc::new(RealDisk::open(path, plain).unwrap()),
+            lock: Arc::new(()),
+            backend: Backend::Std,
+            log_id: LogId([1; 16]),
+            state: State::default(),
+            segments: SegmentSet::default(),
+            newest: None,
+            end: Lsn(65_536),
+            next_sequence: 1,
+            next_base: Lsn(65_536),
+            bases: BTreeMap::new(),
+            spare: None,
+            next_spare: 1,
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn a_panic_of_any_thread_poisons_the_log() {
+        let home = tempfile::tempdir().unwrap();
+        let (engine, threads) = start(home.path());
+        let lock: Arc<dyn Any + Send + Sync> = Arc::new(());
+        threads.thread(&engine, &lock, "tidelog-test", || panic!("as if it had a fault")).unwrap();
+        threads.join();
+        let failure = engine.progress.failure().map(ToString::to_string).unwrap_or_default();
+        assert!(failure.contains("the thread tidelog-test panicked"), "{failure}");
+    }
 }
