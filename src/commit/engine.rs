@@ -184,14 +184,11 @@ impl Engine {
 
     /// A batch above the size of the pooled buffers gets one of its own, one at a time.
     fn own_buffer(&self, plan: &Plan) -> Result<Option<Arc<FrameBuf>>, Blocked> {
-        let bytes = {
-            let mut core = self.core.lock();
-            match core.large(plan)? {
-                None => return Ok(None),
-                Some(_) if !core.take_large() => return Err(Blocked::NoRoom),
-                Some(bytes) => bytes,
-            }
-        };
+        let (block, frame_size) = (self.options.block_size.into(), self.options.frame_size as u64);
+        let Some(bytes) = plan.large(block, frame_size)? else { return Ok(None) };
+        if !self.core.lock().take_large() {
+            return Err(Blocked::NoRoom);
+        }
         let made = Claimed::new(bytes as usize, None).map(|buf| buf.reopen(FRAME_HEADER_LEN));
         made.map(Some).map_err(|error| {
             self.core.lock().release_large();

@@ -1,9 +1,10 @@
 //! A batch made ready outside the tail lock: checksums computed, places in the payload area
 //! given, steps grouped by stream.
 
-use tidelog_format::{PAYLOAD_ALIGN, StreamId, TRUNCATE_PAYLOAD_LEN, payload_crc};
+use tidelog_format::{FRAME_LEN_MAX, PAYLOAD_ALIGN, StreamId, TRUNCATE_PAYLOAD_LEN, payload_crc};
 
 use super::batch::{Batch, Op, TruncateHint};
+use super::frame::frame_bytes;
 use crate::error::{Error, Result};
 use crate::options::IdRule;
 
@@ -54,6 +55,16 @@ impl Plan {
     pub(crate) fn rows_max(&self) -> u64 {
         let releases = if self.restart_emptied { self.groups.len() } else { 0 };
         (self.items.len() + releases) as u64
+    }
+
+    /// Bytes of the frame that the batch takes alone, where that is more than a pooled buffer of
+    /// `frame_size` holds: it needs one of its own.
+    pub(crate) fn large(&self, block: u64, frame_size: u64) -> Result<Option<u64>> {
+        let bytes = frame_bytes(self.bytes, self.rows_max(), block);
+        if bytes > u64::from(FRAME_LEN_MAX) {
+            return Err(Error::BatchTooLarge { size: bytes, limit: FRAME_LEN_MAX.into() });
+        }
+        Ok((bytes > frame_size).then_some(bytes))
     }
 
     /// Whether it lets segments retire, perhaps.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelog_format::{FRAME_HEADER_LEN, FRAME_LEN_MAX, Lsn, Row, TRUNCATE_PAYLOAD_LEN};
+use tidelog_format::{FRAME_HEADER_LEN, Lsn, Row, TRUNCATE_PAYLOAD_LEN};
 
 use super::core::Core;
 use super::frame::{Body, FrameWrite, OpenFrame, frame_bytes};
@@ -45,16 +45,6 @@ impl From<Error> for Blocked {
 }
 
 impl Core {
-    /// Bytes of the frame that the batch takes alone, if it needs a buffer of its own.
-    pub(crate) fn large(&self, plan: &Plan) -> Result<Option<u64>> {
-        let block = self.succession.block();
-        let bytes = frame_bytes(plan.bytes, plan.rows_max(), block);
-        if bytes > u64::from(FRAME_LEN_MAX) {
-            return Err(Error::BatchTooLarge { size: bytes, limit: FRAME_LEN_MAX.into() });
-        }
-        Ok((bytes > self.frame_size).then_some(bytes))
-    }
-
     /// Takes the one buffer outside the pool, to be given back with [`Self::release_large`]
     /// unless a batch is staged in it.
     pub(crate) fn take_large(&mut self) -> bool {

@@ -166,7 +166,7 @@ impl Driver {
     fn stage(&mut self, batch: &Batch<Vec<u8>>, wait: Wait) {
         let mut plan = Plan::default();
         plan.fill(batch, IdRule::Contiguous, &[]).unwrap();
-        let own = match self.core.large(&plan).unwrap() {
+        let own = match plan.large(BLOCK.into(), self.core.frame_size).unwrap() {
             None => None,
             Some(_) if !self.core.take_large() => return,
             Some(bytes) => Some(Claimed::new(bytes as usize, None).unwrap().reopen(FRAME_HEADER_LEN)),
