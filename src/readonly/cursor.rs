@@ -13,9 +13,9 @@ use tidelog_format::{
 use super::directory::{corruption, open};
 use super::item::{Frame, Item, Payload, Record, SegmentInfo, SegmentState};
 use super::probe;
-use super::window::Window;
 use crate::error::{Corruption, Error, Result};
 use crate::io::{Disk, DiskFile};
+use crate::segment::FileSource;
 
 /// What a cursor meets next.
 pub(super) enum Met {
@@ -33,7 +33,7 @@ pub(super) struct Cursor {
     header: SegmentHeader,
     file: Arc<dyn DiskFile>,
     payloads: bool,
-    source: Window,
+    source: FileSource,
     walk: Walk,
     /// Where in the file the frames end, if a later checkpoint says so.
     end: Option<u64>,
@@ -78,7 +78,7 @@ impl Cursor {
             info: info.clone(),
             header,
             payloads,
-            source: Window::cached(&file)?,
+            source: FileSource::cached(&file)?,
             file,
             walk,
             end,
@@ -122,7 +122,7 @@ impl Cursor {
             }
             Found::Corrupt(fault) => {
                 let met = self.declare(&fault, Item::Damage)?;
-                let mut device = Window::device(&self.file)?;
+                let mut device = FileSource::uncached(&self.file)?;
                 self.done = self.walk.resume_after_damage(&mut device)?.is_none();
                 Ok(met)
             }
@@ -150,10 +150,10 @@ impl Cursor {
         loop {
             let proven = self.walk.highest_watermark() > self.header.identity.lsn(self.walk.offset());
             self.walk.retry();
-            let mut device = Window::device(&self.file)?;
+            let mut device = FileSource::uncached(&self.file)?;
             let found = step(&mut self.walk, &mut device)?;
             if proven || !matches!(found, Found::Corrupt(_)) {
-                self.source = Window::cached(&self.file)?;
+                self.source = FileSource::cached(&self.file)?;
                 return Ok(found);
             }
         }
@@ -203,7 +203,7 @@ impl Cursor {
     fn torn_payload(&mut self, offset: u64, lsn: Lsn, rows: &[Row]) -> io::Result<Option<Fault>> {
         for row in rows {
             let Err(fault) = self.read_payload(offset, row)? else { continue };
-            let survey = probe::survey(&mut Window::device(&self.file)?, &self.header)?;
+            let survey = probe::survey(&mut FileSource::uncached(&self.file)?, &self.header)?;
             return Ok((survey.watermark <= lsn).then_some(fault));
         }
         Ok(None)
@@ -250,12 +250,12 @@ impl Cursor {
         if let Ok(Ok(bytes)) = verified(&mut self.source, frame, row, &self.header) {
             return Ok(Ok(bytes));
         }
-        verified(&mut Window::device(&self.file)?, frame, row, &self.header)
+        verified(&mut FileSource::uncached(&self.file)?, frame, row, &self.header)
     }
 }
 
 fn verified(
-    source: &mut Window,
+    source: &mut FileSource,
     frame: u64,
     row: &Row,
     header: &SegmentHeader,
@@ -268,7 +268,7 @@ fn verified(
     Ok(checked.map(|()| Bytes::copy_from_slice(payload)))
 }
 
-fn step(walk: &mut Walk, source: &mut Window) -> io::Result<Found> {
+fn step(walk: &mut Walk, source: &mut FileSource) -> io::Result<Found> {
     Ok(match walk.next(source)? {
         Step::Frame(frame) => Found::Frame(frame.offset, frame.header, frame.table.rows().collect()),
         Step::Torn(fault) => Found::Torn(fault),

@@ -10,9 +10,9 @@ use tidelog_format::{CheckpointHead, Fault, HeaderError, LogId, Lsn, SegmentHead
 
 use super::item::{SegmentInfo, SegmentState};
 use super::probe::{self, First, Survey};
-use super::window::Window;
 use crate::error::{Corruption, Error, Result};
 use crate::io::{Access, Disk, DiskFile, FileKind, Listing};
+use crate::segment::FileSource;
 use crate::segment::name::{self, Name};
 
 /// Missing files named, of those in one gap.
@@ -308,10 +308,10 @@ impl<'a> Look<'a> {
 
 /// Goes over the newest segment. A bad end is believed once the device shows it.
 fn survey(file: &Arc<dyn DiskFile>, header: &SegmentHeader) -> io::Result<Survey> {
-    let mut source = Window::cached(file)?;
+    let mut source = FileSource::cached(file)?;
     let mut survey = probe::survey(&mut source, header)?;
     if survey.finish(&mut source)? {
-        let mut device = Window::device(file)?;
+        let mut device = FileSource::uncached(file)?;
         survey = probe::survey(&mut device, header)?;
         survey.finish(&mut device)?;
     }

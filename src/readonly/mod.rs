@@ -28,7 +28,6 @@ mod probe;
 mod testing;
 #[cfg(test)]
 mod tests;
-mod window;
 
 use std::path::Path;
 use std::sync::Arc;

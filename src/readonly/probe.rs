@@ -8,8 +8,8 @@ use tidelog_format::{
     SegmentHeader, Source, Step, Table, Walk, What,
 };
 
-use super::window::Window;
 use crate::io::DiskFile;
+use crate::segment::FileSource;
 
 /// What a segment starts with.
 #[derive(Clone, Copy, Debug)]
@@ -25,22 +25,22 @@ pub(super) enum First {
 
 /// Reads a file's header; of one that is bad, what the device holds.
 pub(super) fn header(file: &Arc<dyn DiskFile>) -> io::Result<Result<SegmentHeader, HeaderError>> {
-    let cached = SegmentHeader::decode(Window::cached(file)?.read(0, SEGMENT_HEADER_LEN)?);
+    let cached = SegmentHeader::decode(FileSource::cached(file)?.read(0, SEGMENT_HEADER_LEN)?);
     if cached.is_ok() {
         return Ok(cached);
     }
-    Ok(SegmentHeader::decode(Window::device(file)?.read(0, SEGMENT_HEADER_LEN)?))
+    Ok(SegmentHeader::decode(FileSource::uncached(file)?.read(0, SEGMENT_HEADER_LEN)?))
 }
 
 /// Reads a segment's checkpoint, or tells why there is none.
 pub(super) fn first(file: &Arc<dyn DiskFile>, header: &SegmentHeader) -> io::Result<First> {
-    match first_in(&mut Window::cached(file)?, header)? {
+    match first_in(&mut FileSource::cached(file)?, header)? {
         good @ First::Checkpoint(_) => Ok(good),
-        _ => first_in(&mut Window::device(file)?, header),
+        _ => first_in(&mut FileSource::uncached(file)?, header),
     }
 }
 
-fn first_in(source: &mut Window, header: &SegmentHeader) -> io::Result<First> {
+fn first_in(source: &mut FileSource, header: &SegmentHeader) -> io::Result<First> {
     let mut walk = Walk::new(header, header.file_size, Lsn::ZERO);
     let (offset, row) = match walk.next(source)? {
         Step::Frame(frame) => (frame.offset, frame.table.checkpoint()),
@@ -96,7 +96,7 @@ pub(super) struct Survey {
 }
 
 /// Goes over the headers and tables of a segment, damage or not.
-pub(super) fn survey(source: &mut Window, header: &SegmentHeader) -> io::Result<Survey> {
+pub(super) fn survey(source: &mut FileSource, header: &SegmentHeader) -> io::Result<Survey> {
     let mut walk = Walk::new(header, header.file_size, Lsn::ZERO);
     let mut survey = Survey { end: walk.offset(), ..Survey::default() };
     loop {
@@ -135,7 +135,7 @@ impl Survey {
 
     /// Counts the frames that nothing vouches for, up to the first one with a bad payload: there the log ends. True
     /// where there is one.
-    pub(super) fn finish(&mut self, source: &mut Window) -> io::Result<bool> {
+    pub(super) fn finish(&mut self, source: &mut FileSource) -> io::Result<bool> {
         for (start, end, rows) in std::mem::take(&mut self.open) {
             for row in &rows {
                 let payload = source.read(start + u64::from(row.offset), row.length as usize)?;
@@ -156,7 +156,7 @@ pub(super) fn is_closed(file: &Arc<dyn DiskFile>, header: &SegmentHeader, end: L
     let Some(offset) = header.identity.offset(end).and_then(|end| end.checked_sub(block as u64)) else {
         return Ok(false);
     };
-    let mut source = Window::cached(file)?;
+    let mut source = FileSource::cached(file)?;
     let block = source.read(offset, block)?;
     let Ok(frame) = FrameHeader::decode(block, offset, header) else { return Ok(false) };
     let start = frame.table_offset as usize;

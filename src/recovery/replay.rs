@@ -53,9 +53,8 @@ pub(crate) struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    fn source(&self, cached: bool) -> Result<FileSource<'_>> {
-        let source =
-            if cached { FileSource::cached(&**self.file) } else { FileSource::uncached(&**self.file) };
+    fn source(&self, cached: bool) -> Result<FileSource> {
+        let source = if cached { FileSource::cached(self.file) } else { FileSource::uncached(self.file) };
         source.map_err(|error| Error::io("stat", self.path, error))
     }
 
@@ -106,7 +105,7 @@ impl Replay<'_> {
 
     fn checkpoint(
         &self,
-        source: &mut FileSource<'_>,
+        source: &mut FileSource,
         offset: u64,
         row: &Row,
     ) -> Result<Result<Checkpoint, tidelog_format::Fault>> {
@@ -184,7 +183,7 @@ impl Replay<'_> {
     /// Applies the frames that a watermark covers by now.
     fn settle(
         &self,
-        source: &mut FileSource<'_>,
+        source: &mut FileSource,
         pending: &mut VecDeque<Pending>,
         watermark: Lsn,
         replayed: &mut Replayed,
@@ -199,11 +198,7 @@ impl Replay<'_> {
     }
 
     /// The whole frame, as the device has it.
-    fn verify(
-        &self,
-        device: &mut FileSource<'_>,
-        frame: &Pending,
-    ) -> Result<Result<(), tidelog_format::Fault>> {
+    fn verify(&self, device: &mut FileSource, frame: &Pending) -> Result<Result<(), tidelog_format::Fault>> {
         let header = &frame.header;
         let bytes = device.read(frame.offset, header.frame_len as usize).map_err(|error| self.io(error))?;
         let checked = FrameHeader::decode(bytes, frame.offset, &self.header).and_then(|found| {
@@ -217,7 +212,7 @@ impl Replay<'_> {
 
     fn apply(
         &self,
-        source: &mut FileSource<'_>,
+        source: &mut FileSource,
         frame: &Pending,
         replayed: &mut Replayed,
         report: &mut RecoveryReport,
@@ -255,7 +250,7 @@ impl Replay<'_> {
 
     fn control(
         &self,
-        source: &mut FileSource<'_>,
+        source: &mut FileSource,
         frame: &Pending,
         row: &Row,
         at: Position,

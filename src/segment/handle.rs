@@ -219,7 +219,7 @@ impl Segment {
 
     fn scan(&self) -> Result<Runs> {
         let (end, opened) = (self.known_end()?, self.open()?);
-        with_second_look(|via| rebuild::scan(&mut FileSource::new(&*opened.file, via)?, &opened.header, end))
+        with_second_look(|via| rebuild::scan(&mut FileSource::new(&opened.file, via)?, &opened.header, end))
             .map_err(|flaw| flaw.into_error(&self.path))
     }
 
@@ -249,7 +249,7 @@ impl Segment {
     /// The checkpoint in its first frame. An error also where the segment is void.
     pub(crate) fn checkpoint(&self) -> Result<Checkpoint> {
         let opened = self.open()?;
-        with_second_look(|via| rebuild::checkpoint(&mut FileSource::new(&*opened.file, via)?, &opened.header))
+        with_second_look(|via| rebuild::checkpoint(&mut FileSource::new(&opened.file, via)?, &opened.header))
             .map_err(|flaw| flaw.into_error(&self.path))
     }
 

@@ -11,7 +11,7 @@ use super::source::{FileSource, Flaw};
 use crate::state::Link;
 
 /// Goes over all frames up to `end`, where the log knows them to end.
-pub(super) fn scan(source: &mut FileSource<'_>, header: &SegmentHeader, end: Lsn) -> Result<Runs, Flaw> {
+pub(super) fn scan(source: &mut FileSource, header: &SegmentHeader, end: Lsn) -> Result<Runs, Flaw> {
     let mut runs = Runs::default();
     if is_void(header, end) {
         return Ok(runs);
@@ -50,7 +50,7 @@ pub(super) fn is_void(header: &SegmentHeader, end: Lsn) -> bool {
 
 /// The checkpoint that a segment's first frame carries. Nothing behind that frame is looked at:
 /// whether a segment without one is void or damaged is for a later segment to say.
-pub(super) fn checkpoint(source: &mut FileSource<'_>, header: &SegmentHeader) -> Result<Checkpoint, Flaw> {
+pub(super) fn checkpoint(source: &mut FileSource, header: &SegmentHeader) -> Result<Checkpoint, Flaw> {
     let at = header.first_frame();
     let frame = FrameHeader::decode(source.read(at, header.block_size as usize)?, at, header)?;
     let table_at = at + u64::from(frame.table_offset);

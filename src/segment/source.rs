@@ -1,6 +1,7 @@
 //! A segment's bytes for those who go over its frames.
 
 use std::io;
+use std::sync::Arc;
 
 use tidelog_format::{Fault, Source, StreamId};
 
@@ -66,8 +67,8 @@ pub(super) fn with_second_look<T>(mut read: impl FnMut(Via) -> Result<T, Flaw>) 
 
 /// Reads ahead while the reads are near each other, and little where they jump over large payloads.
 #[derive(Debug)]
-pub(crate) struct FileSource<'a> {
-    file: &'a dyn DiskFile,
+pub(crate) struct FileSource {
+    file: Arc<dyn DiskFile>,
     via: Via,
     /// The file's length when the source was made; nothing beyond it is asked for.
     len: u64,
@@ -76,19 +77,20 @@ pub(crate) struct FileSource<'a> {
     window: usize,
 }
 
-impl<'a> FileSource<'a> {
+impl FileSource {
     /// Reads through the page cache.
-    pub(crate) fn cached(file: &'a dyn DiskFile) -> io::Result<Self> {
+    pub(crate) fn cached(file: &Arc<dyn DiskFile>) -> io::Result<Self> {
         Self::new(file, Via::Cache)
     }
 
     /// Reads what the device holds.
-    pub(crate) fn uncached(file: &'a dyn DiskFile) -> io::Result<Self> {
+    pub(crate) fn uncached(file: &Arc<dyn DiskFile>) -> io::Result<Self> {
         Self::new(file, Via::Device)
     }
 
-    pub(super) fn new(file: &'a dyn DiskFile, via: Via) -> io::Result<Self> {
-        Ok(Self { file, via, len: file.len()?, start: 0, bytes: Vec::new(), window: WINDOW_MIN })
+    pub(super) fn new(file: &Arc<dyn DiskFile>, via: Via) -> io::Result<Self> {
+        let file = Arc::clone(file);
+        Ok(Self { len: file.len()?, file, via, start: 0, bytes: Vec::new(), window: WINDOW_MIN })
     }
 
     fn end(&self) -> u64 {
@@ -107,13 +109,13 @@ impl<'a> FileSource<'a> {
         let want = (len.max(self.window) as u64).min(self.len - offset) as usize;
         self.bytes.resize(want, 0);
         self.start = offset;
-        let read = self.via.read(self.file, offset, &mut self.bytes);
+        let read = self.via.read(&*self.file, offset, &mut self.bytes);
         self.bytes.truncate(*read.as_ref().unwrap_or(&0));
         read.map(drop)
     }
 }
 
-impl Source for FileSource<'_> {
+impl Source for FileSource {
     type Error = io::Error;
 
     fn read(&mut self, offset: u64, len: usize) -> io::Result<&[u8]> {
