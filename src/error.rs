@@ -26,6 +26,32 @@ pub struct Corruption {
     pub stream: Option<StreamId>,
 }
 
+impl Corruption {
+    /// What the format layer found in the file at `file`.
+    pub(crate) fn fault(file: impl Into<PathBuf>, fault: &Fault, stream: Option<StreamId>) -> Self {
+        Self {
+            file: file.into(),
+            offset: fault.offset,
+            what: fault.what.to_string(),
+            expected: fault.expected,
+            actual: fault.actual,
+            stream,
+        }
+    }
+
+    /// Something that should be there and is not.
+    pub(crate) fn missing(file: impl Into<PathBuf>, what: &str) -> Self {
+        Self {
+            file: file.into(),
+            offset: 0,
+            what: format!("missing {what}"),
+            expected: 1,
+            actual: 0,
+            stream: None,
+        }
+    }
+}
+
 impl std::fmt::Display for Corruption {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
@@ -201,14 +227,7 @@ impl Error {
     }
 
     pub(crate) fn damage(file: impl Into<PathBuf>, fault: Fault, stream: Option<StreamId>) -> Self {
-        Self::Corrupt(Box::new(Corruption {
-            file: file.into(),
-            offset: fault.offset,
-            what: fault.what.to_string(),
-            expected: fault.expected,
-            actual: fault.actual,
-            stream,
-        }))
+        Self::Corrupt(Box::new(Corruption::fault(file, &fault, stream)))
     }
 
     /// A segment header that does not decode.
@@ -240,8 +259,8 @@ impl Error {
     }
 
     /// Something that should be there and is not.
-    pub(crate) fn missing(file: impl Into<PathBuf>, what: impl Into<String>) -> Self {
-        Self::mismatch(file, 0, format!("missing {}", what.into()), 1, 0)
+    pub(crate) fn missing(file: impl Into<PathBuf>, what: impl AsRef<str>) -> Self {
+        Self::Corrupt(Box::new(Corruption::missing(file, what.as_ref())))
     }
 
     /// Whether the same call can succeed later on the same handle.

@@ -149,6 +149,13 @@ impl<'a> Table<'a> {
         self.range(system).find(|row| row.kind == Kind::Checkpoint)
     }
 
+    /// What is wrong with the first frame of a segment whose table, at `at` in the file, has no checkpoint; `first` is
+    /// the table's first row.
+    pub fn no_checkpoint(at: u64, first: Option<&Row>) -> Fault {
+        let actual = first.map_or(0, |row| row.kind as u64);
+        Fault { offset: at, what: What::RowKind, expected: Kind::Checkpoint as u64, actual }
+    }
+
     fn below(&self, order: (StreamId, bool, u64)) -> usize {
         self.rows.partition_point(|bytes| Row::decode(bytes).is_some_and(|row| row.order() < order))
     }

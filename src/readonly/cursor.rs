@@ -7,10 +7,11 @@ use std::vec::IntoIter;
 
 use bytes::Bytes;
 use tidelog_format::{
-    Fault, FrameHeader, Kind, Lsn, Record as Content, Row, SegmentHeader, Source, Step, StreamId, Walk, What,
+    Fault, FrameHeader, Kind, Lsn, Record as Content, Row, SegmentHeader, Source, Step, StreamId, Table,
+    Walk, What,
 };
 
-use super::directory::{corruption, open};
+use super::directory::open;
 use super::item::{Frame, Item, Payload, Record, SegmentInfo, SegmentState};
 use super::probe;
 use crate::error::{Corruption, Error, Result};
@@ -162,7 +163,7 @@ impl Cursor {
     /// Damage and torn tails count only if the file is still the same after they were read.
     fn declare(&mut self, fault: &Fault, item: impl FnOnce(Corruption) -> Item) -> io::Result<Met> {
         if self.is_same_file()? {
-            Ok(Met::Item(item(corruption(&self.info.file, fault, None))))
+            Ok(Met::Item(item(Corruption::fault(&self.info.file, fault, None))))
         } else {
             Ok(self.gone())
         }
@@ -193,7 +194,7 @@ impl Cursor {
         }
         let is_first = offset == self.header.first_frame();
         let fault = (is_first && !rows.iter().any(|row| row.kind == Kind::Checkpoint)).then(|| {
-            probe::no_checkpoint(offset.saturating_add(u64::from(header.table_offset)), rows.first())
+            Table::no_checkpoint(offset.saturating_add(u64::from(header.table_offset)), rows.first())
         });
         self.frame = Some(Current { offset, header, rest: rows.into_iter().enumerate(), fault });
         Ok(Met::Item(Item::Frame(Frame { segment: self.info.sequence, offset, header })))
@@ -240,7 +241,7 @@ impl Cursor {
             Ok(bytes) => Some(Payload::Sound(bytes)),
             Err(fault) if self.is_same_file()? => {
                 let stream = (row.stream != StreamId::SYSTEM).then_some(row.stream);
-                Some(Payload::Damaged(corruption(&self.info.file, &fault, stream)))
+                Some(Payload::Damaged(Corruption::fault(&self.info.file, &fault, stream)))
             }
             Err(_) => None,
         })

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::{Bound, RangeBounds};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidelog_format::{CheckpointHead, Fault, HeaderError, LogId, Lsn, SegmentHeader, StreamId, What};
+use tidelog_format::{CheckpointHead, Fault, HeaderError, LogId, Lsn, SegmentHeader, What};
 
 use super::item::{SegmentInfo, SegmentState};
 use super::probe::{self, First, Survey};
@@ -60,21 +59,8 @@ fn look(disk: &dyn Disk) -> Result<Directory> {
     }
 }
 
-/// What is wrong with some bytes of a file.
-pub(super) fn corruption(file: &Path, fault: &Fault, stream: Option<StreamId>) -> Corruption {
-    Corruption {
-        file: file.into(),
-        offset: fault.offset,
-        what: fault.what.to_string(),
-        expected: fault.expected,
-        actual: fault.actual,
-        stream,
-    }
-}
-
-pub(super) fn missing(file: PathBuf) -> Corruption {
-    Corruption { file, offset: 0, what: "missing segment file".into(), expected: 1, actual: 0, stream: None }
-}
+/// What a directory lacks.
+pub(super) const SEGMENT_FILE: &str = "segment file";
 
 struct Look<'a> {
     disk: &'a dyn Disk,
@@ -123,12 +109,13 @@ impl<'a> Look<'a> {
             match header {
                 Ok(header) => {
                     let fault = misfit(&header, &info);
-                    self.damage.extend(fault.map(|fault| (sequence, corruption(&info.file, &fault, None))));
+                    self.damage
+                        .extend(fault.map(|fault| (sequence, Corruption::fault(&info.file, &fault, None))));
                     // A file that was cut off has frames to read all the same.
                     info.header = (header.identity.sequence == sequence).then_some(header);
                 }
                 Err(HeaderError::Damaged(fault)) => {
-                    self.damage.push((sequence, corruption(&info.file, &fault, None)));
+                    self.damage.push((sequence, Corruption::fault(&info.file, &fault, None)));
                 }
                 Err(version @ HeaderError::UnsupportedVersion { .. }) => {
                     return Err(Error::header(&info.file, version));
@@ -241,7 +228,8 @@ impl<'a> Look<'a> {
         if let Some(next) = survey.closed
             && self.found.range((Bound::Excluded(newest), Bound::Unbounded)).next().is_none()
         {
-            self.damage.push((next, missing(self.disk.path().join(name::segment(next)))));
+            self.damage
+                .push((next, Corruption::missing(self.disk.path().join(name::segment(next)), SEGMENT_FILE)));
         }
         if let Some(info) = self.found.get_mut(&newest) {
             info.state = SegmentState::Newest;
@@ -299,7 +287,10 @@ impl<'a> Look<'a> {
         let mut next = oldest;
         for &sequence in self.found.range(oldest..).map(|(sequence, _)| sequence) {
             for absent in (next..sequence).take(MISSING_MAX) {
-                self.damage.push((absent, missing(self.disk.path().join(name::segment(absent)))));
+                self.damage.push((
+                    absent,
+                    Corruption::missing(self.disk.path().join(name::segment(absent)), SEGMENT_FILE),
+                ));
             }
             next = sequence.saturating_add(1);
         }

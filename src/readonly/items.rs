@@ -8,8 +8,9 @@ use tidelog_format::Lsn;
 
 use super::ReadOnlyLog;
 use super::cursor::{Cursor, Met};
-use super::directory::{Directory, missing, settle};
+use super::directory::{Directory, SEGMENT_FILE, settle};
 use super::item::{Item, SegmentInfo, SegmentState};
+use crate::error::Corruption;
 use crate::error::{Error, Result};
 use crate::io::Disk;
 
@@ -94,7 +95,7 @@ impl Items {
         Ok(if now.oldest > info.sequence {
             Item::Retired { segment: info.sequence }
         } else {
-            Item::Damage(missing(info.file.clone()))
+            Item::Damage(Corruption::missing(&info.file, SEGMENT_FILE))
         })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidelog_format::{
     Checkpoint, CheckpointHead, Fault, FrameHeader, HeaderError, Kind, Lsn, Row, SEGMENT_HEADER_LEN,
-    SegmentHeader, Source, Step, Table, Walk, What,
+    SegmentHeader, Source, Step, Table, Walk,
 };
 
 use crate::io::DiskFile;
@@ -72,12 +72,6 @@ pub(super) fn checkpoint(
     row.verify(payload, frame)?;
     Checkpoint::decode(payload, header.identity.seed(), at)?;
     CheckpointHead::decode(payload, at)
-}
-
-/// The first frame of a segment that is to have a checkpoint has none.
-pub(super) fn no_checkpoint(table: u64, first: Option<&Row>) -> Fault {
-    let actual = first.map_or(0, |row| row.kind as u64);
-    Fault { offset: table, what: What::RowKind, expected: Kind::Checkpoint as u64, actual }
 }
 
 /// What all frames of a segment say together.

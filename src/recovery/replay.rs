@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidelog_format::{
-    Checkpoint, Frame, FrameHeader, Kind, Lsn, Record, Row, SegmentHeader, Source, Step, Table, Walk, What,
+    Checkpoint, Frame, FrameHeader, Lsn, Record, Row, SegmentHeader, Source, Step, Table, Walk,
     verify_payloads,
 };
 
@@ -95,12 +95,8 @@ impl Replay<'_> {
     }
 
     fn checkpoint_row(frame: &Frame<'_>) -> Result<Row, tidelog_format::Fault> {
-        frame.table.checkpoint().ok_or_else(|| tidelog_format::Fault {
-            offset: frame.offset + u64::from(frame.header.table_offset),
-            what: What::RowKind,
-            expected: Kind::Checkpoint as u64,
-            actual: frame.table.row(0).map_or(0, |row| row.kind as u64),
-        })
+        let at = frame.offset + u64::from(frame.header.table_offset);
+        frame.table.checkpoint().ok_or_else(|| Table::no_checkpoint(at, frame.table.row(0).as_ref()))
     }
 
     fn checkpoint(

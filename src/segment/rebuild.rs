@@ -56,12 +56,7 @@ pub(super) fn checkpoint(source: &mut FileSource, header: &SegmentHeader) -> Res
     let table_at = at + u64::from(frame.table_offset);
     let table = source.read(table_at, frame.table_len() as usize)?;
     let table = Table::parse(table, &frame, &header.identity)?;
-    let row = table.checkpoint().ok_or_else(|| Fault {
-        offset: table_at,
-        what: What::RowKind,
-        expected: Kind::Checkpoint as u64,
-        actual: table.row(0).map_or(0, |row| row.kind as u64),
-    })?;
+    let row = table.checkpoint().ok_or_else(|| Table::no_checkpoint(table_at, table.row(0).as_ref()))?;
     let payload_at = at + u64::from(row.offset);
     let payload = source.read(payload_at, row.length as usize)?;
     row.verify(payload, at)?;
