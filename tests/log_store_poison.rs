@@ -4,45 +4,24 @@
 //! A binary of its own: whoever forks holds the locks of all open logs until the child has
 //! become another program, and tests that reopen a log at once would meet them.
 
+#[path = "common/limits.rs"]
+mod limits;
 #[allow(dead_code, reason = "the other tests need the rest")]
 #[path = "log_store/support.rs"]
 mod support;
 
-use std::process::Command;
-
 use futures::executor::block_on;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tidelog::log_store::{LogStore, LogStoreError, RegionId};
 use tidelog::{BackendChoice, Error};
 
+use limits::limit_files;
 use support::{append, append_ids, backends, entry, finish, ids, latest, poll_once, provider, read_ids};
 
 const REGION: RegionId = RegionId::new(1, 1);
-const IN_CHILD: &str = "TIDELOG_TEST_IN_CHILD";
-
-/// Whether this is the child. The parent runs one and comes back when it has succeeded.
+/// Whether this is the child of this module's test on this backend.
 fn is_child(module: &str, backend: BackendChoice) -> bool {
-    if std::env::var_os(IN_CHILD).is_some() {
-        return true;
-    }
     let (_, module) = module.split_once("::").unwrap();
-    let test = format!("{module}::{backend:?}").to_lowercase();
-    // What a shell ignores, its children ignore: the write then fails with an error instead.
-    let script = r#"trap '' XFSZ; exec "$0" "$@""#;
-    let child = std::env::current_exe().unwrap();
-    let mut command = Command::new("sh");
-    command.args(["-c", script]).arg(child).args(["--exact", &test, "--nocapture"]).env(IN_CHILD, "1");
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}\n{errors}");
-    false
-}
-
-/// No write reaches beyond this many bytes of its file.
-fn limit_files(bytes: Option<u64>) {
-    let maximum = getrlimit(Resource::Fsize).maximum;
-    setrlimit(Resource::Fsize, Rlimit { current: bytes, maximum }).unwrap();
+    limits::is_child(&format!("{module}::{backend:?}").to_lowercase())
 }
 
 #[track_caller]

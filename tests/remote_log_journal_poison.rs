@@ -4,6 +4,8 @@
 //! A binary of its own: whoever forks holds the locks of all open logs until the child has become
 //! another program, and tests that reopen a log at once would meet them.
 
+#[path = "common/limits.rs"]
+mod limits;
 #[allow(dead_code, reason = "the other tests need the rest")]
 #[path = "remote_log/support.rs"]
 mod segments;
@@ -11,39 +13,12 @@ mod segments;
 #[path = "remote_log_journal/support.rs"]
 mod support;
 
-use std::process::Command;
-
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tidelog::remote_log::{JournalError, RemoteLogMetadataManager, TideRemoteLogMetadataManager};
 use tidelog::{BackendChoice, Error, Log, Options};
 
+use limits::{is_child, limit_files};
 use segments::segment;
 use support::{Env, add_finished, assert_failed, assert_io, journal, list, payments};
-
-const IN_CHILD: &str = "TIDELOG_TEST_IN_CHILD";
-
-/// Whether this is the child. The parent runs one and comes back when it has succeeded.
-fn is_child(test: &str) -> bool {
-    if std::env::var_os(IN_CHILD).is_some() {
-        return true;
-    }
-    // What a shell ignores, its children ignore: the write then fails with an error instead.
-    let script = r#"trap '' XFSZ; exec "$0" "$@""#;
-    let child = std::env::current_exe().unwrap();
-    let mut command = Command::new("sh");
-    command.args(["-c", script]).arg(child).args(["--exact", test, "--nocapture"]).env(IN_CHILD, "1");
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}\n{errors}");
-    false
-}
-
-/// No write reaches beyond this many bytes of its file.
-fn limit_files(bytes: Option<u64>) {
-    let maximum = getrlimit(Resource::Fsize).maximum;
-    setrlimit(Resource::Fsize, Rlimit { current: bytes, maximum }).unwrap();
-}
 
 /// Every manager answers `Io` to every call: never that nothing is there.
 #[test]

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidelog::{BackendChoice, Batch, Entry, Error, Log, Lsn, Options, ReadOptions, StreamId, StreamInfo};
+use tidelog::{BackendChoice, Batch, Error, Log, Lsn, Options, StreamId, StreamInfo};
 
-use common::{payload, tiny};
+use common::{one, read, tiny};
 
 pub(crate) const A: StreamId = StreamId::new(1, 1);
 pub(crate) const B: StreamId = StreamId::new(1, 2);
@@ -23,17 +23,6 @@ pub(crate) const B: StreamId = StreamId::new(1, 2);
 /// Nothing is written but what the test asks for.
 pub(crate) fn options(backend: BackendChoice) -> Options {
     tiny(backend).idle_after(Duration::MAX).flush_interval(Duration::MAX)
-}
-
-pub(crate) fn one(stream: StreamId, id: u64) -> Batch {
-    let mut batch = Batch::new();
-    batch.append(stream, id, payload(id, 300));
-    batch
-}
-
-pub(crate) fn read(log: &Log, stream: StreamId) -> Vec<(u64, Bytes)> {
-    let entries = log.read(stream, .., ReadOptions::new()).unwrap();
-    entries.map(|entry| entry.map(|Entry { id, payload, .. }| (id, payload)).unwrap()).collect()
 }
 
 pub(crate) fn ids(log: &Log, stream: StreamId) -> Vec<u64> {

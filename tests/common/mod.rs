@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
-use tidelog::{BackendChoice, Error, Log, Options};
+use tidelog::{BackendChoice, Batch, Entry, Error, Log, Options, ReadOptions, StreamId};
 
 /// Segments of 64 KiB and frames of 16 KiB: rotation never rests.
 pub(crate) fn tiny(backend: BackendChoice) -> Options {
@@ -47,6 +47,19 @@ pub(crate) fn payload(seed: u64, len: usize) -> Bytes {
     }
     bytes.truncate(len);
     bytes.into()
+}
+
+/// A batch of one entry.
+pub(crate) fn one(stream: StreamId, id: u64) -> Batch {
+    let mut batch = Batch::new();
+    batch.append(stream, id, payload(id, 300));
+    batch
+}
+
+/// All live entries of a stream.
+pub(crate) fn read(log: &Log, stream: StreamId) -> Vec<(u64, Bytes)> {
+    let entries = log.read(stream, .., ReadOptions::new()).unwrap();
+    entries.map(|entry| entry.map(|Entry { id, payload, .. }| (id, payload)).unwrap()).collect()
 }
 
 /// What is in a directory, links not followed: name, and content where it is a file.

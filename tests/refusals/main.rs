@@ -12,10 +12,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use bytes::Bytes;
-use tidelog::{BackendChoice, Batch, Entry, Log, Options, ReadOptions, StreamId};
+use tidelog::{BackendChoice, Log, Options, StreamId};
 
-use common::{child, payload, tiny};
+use common::{child, one, read, tiny};
 
 pub(crate) const A: StreamId = StreamId::new(1, 1);
 pub(crate) const B: StreamId = StreamId::new(1, 2);
@@ -23,17 +22,6 @@ pub(crate) const B: StreamId = StreamId::new(1, 2);
 pub(crate) fn std_options() -> Options {
     // A pause of the machine's must not put an empty frame among the others.
     tiny(BackendChoice::Std).idle_after(Duration::MAX)
-}
-
-pub(crate) fn one(stream: StreamId, id: u64) -> Batch {
-    let mut batch = Batch::new();
-    batch.append(stream, id, payload(id, 300));
-    batch
-}
-
-pub(crate) fn read(log: &Log, stream: StreamId) -> Vec<(u64, Bytes)> {
-    let entries = log.read(stream, .., ReadOptions::new()).unwrap();
-    entries.map(|entry| entry.map(|Entry { id, payload, .. }| (id, payload)).unwrap()).collect()
 }
 
 /// What comes of opening the log in another process.
