@@ -38,12 +38,12 @@ impl Core {
             if let Some(needed) = self.demand.filter(|_| now >= failed + RETRY_AFTER) {
                 self.demand = None;
                 let checkpoint = self.checkpoint_bytes();
-                self.succession.want(checkpoint, needed, false);
+                self.succession.want(checkpoint, needed);
             }
         }
         if self.succession.is_due() && matches!(self.status, Status::Running) {
             let checkpoint = self.checkpoint_bytes();
-            self.succession.want(checkpoint, 0, false);
+            self.succession.want(checkpoint, 0);
         }
         let ask = self.succession.take_ask();
         if ask.is_some() {

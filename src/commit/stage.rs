@@ -83,7 +83,7 @@ impl Core {
         self.resolved = resolved;
         let mut staged = staged?;
         if staged.place.is_none() {
-            staged.wake = durable && self.want(Lsn(staged.lsn.0));
+            staged.wake = durable && self.want(staged.lsn);
             return Ok(staged);
         }
         if durable {
@@ -189,7 +189,7 @@ impl Core {
             self.demand = Some(self.demand.map_or(needed, |least| least.min(needed)));
             return Err(error.into());
         }
-        self.succession.want(checkpoint, needed, false);
+        self.succession.want(checkpoint, needed);
         Err(Blocked::NoRoom)
     }
 

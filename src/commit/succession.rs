@@ -122,16 +122,15 @@ impl Succession {
 
     /// Asks for the next segment, if none is asked for: in the normal course (`needed` 0), or
     /// because a batch whose frame takes `needed` bytes found no room.
-    pub(crate) fn want(&mut self, checkpoint: u64, needed: u64, reserve: bool) {
-        match &mut self.successor {
+    pub(crate) fn want(&mut self, checkpoint: u64, needed: u64) {
+        match &self.successor {
             // Whoever still needs more asks again once it is there.
-            Successor::Preparing(_) => {}
-            Successor::Wanted(ask) => ask.reserve |= reserve,
+            Successor::Wanted(_) | Successor::Preparing(_) => {}
             Successor::Ready(ask) if Self::fits(self.sizes.block, ask, checkpoint, needed) => {}
             // A ready one that does not fit becomes void; a failed one is tried again under the
             // same name.
             Successor::None | Successor::Ready(_) | Successor::Failed(..) => {
-                self.successor = Successor::Wanted(self.ask(checkpoint, needed, reserve));
+                self.successor = Successor::Wanted(self.ask(checkpoint, needed, false));
             }
         }
     }
@@ -270,7 +269,7 @@ mod tests {
         let mut it = succession();
         let mut sizes = Vec::new();
         for _ in 0..8 {
-            it.want(4096, 0, false);
+            it.want(4096, 0);
             sizes.push(prepare(&mut it).size >> 20);
             assert!(it.rotate(4096).is_some());
         }
@@ -281,15 +280,15 @@ mod tests {
     #[test]
     fn a_successor_too_small_becomes_void_and_doubling_goes_on() {
         let mut it = succession();
-        it.want(4096, 0, false);
+        it.want(4096, 0);
         prepare(&mut it);
         assert!(it.is_ready(4096, 4096, false) && !it.is_ready(4096, 5 << 20, false));
-        it.want(4096, 5 << 20, false);
+        it.want(4096, 5 << 20);
         let ask = prepare(&mut it);
         assert!(ask.oversize && ask.sequence == 2 && ask.base == Lsn(1 << 20));
         assert!(it.is_ready(4096, 5 << 20, false));
         it.rotate(4096);
-        it.want(4096, 0, false);
+        it.want(4096, 0);
         assert_eq!(prepare(&mut it).size, 2 << 20);
         assert_eq!(it.base_of(1), Lsn(0));
     }
@@ -297,34 +296,34 @@ mod tests {
     #[test]
     fn a_large_checkpoint_widens_the_segment() {
         let mut it = succession();
-        it.want(10 << 20, 0, false);
+        it.want(10 << 20, 0);
         assert_eq!(it.take_ask().unwrap().size, 40 << 20);
         let mut it = succession();
         it.last_normal = 64 << 20;
-        it.want(10 << 20, 0, false);
+        it.want(10 << 20, 0);
         assert_eq!(it.take_ask().unwrap().size, 128 << 20);
     }
 
     #[test]
     fn a_failed_preparation_is_tried_again_under_the_same_name() {
         let mut it = succession();
-        it.want(4096, 0, false);
+        it.want(4096, 0);
         let ask = it.take_ask().unwrap();
         it.prepared(ask.sequence, Err(Error::NoSpace { needed: ask.size }));
         assert!(matches!(it.failure(), Some(Error::NoSpace { .. })));
-        it.want(4096, 0, false);
+        it.want(4096, 0);
         assert_eq!(it.take_ask(), Some(ask));
     }
 
     #[test]
     fn a_failed_preparation_for_a_large_batch_is_no_failure_for_a_small_one() {
         let mut it = succession();
-        it.want(4096, 5 << 20, false);
+        it.want(4096, 5 << 20);
         let ask = it.take_ask().unwrap();
         it.prepared(ask.sequence, Err(Error::NoSpace { needed: ask.size }));
         assert!(it.failure_for(4096, 5 << 20).is_some() && it.failure_for(4096, 6 << 20).is_some());
         assert!(it.failure_for(4096, 4096).is_none());
-        it.want(4096, 4096, false);
+        it.want(4096, 4096);
         let small = prepare(&mut it);
         assert_eq!((small.sequence, small.size), (ask.sequence, 1 << 20));
     }
