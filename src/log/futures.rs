@@ -11,6 +11,17 @@ use tidelog_format::Lsn;
 use crate::commit::{Batch, Blocked, Engine, Goal, TruncateHint};
 use crate::error::{Error, Result};
 
+/// What an [`Append`] is after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// The batch is staged, and nobody waits for more.
+    Staged,
+    /// The batch is staged, and will be waited for: its frame is written durably at once.
+    Wanted,
+    /// The batch is durable.
+    Durable,
+}
+
 /// Stages a batch once there is room: resolves to the LSN of its frame.
 ///
 /// Dropped before it has resolved, it leaves no trace; after that the batch is in the log.
@@ -22,14 +33,14 @@ pub struct Append<P> {
     /// For truncations where ids have gaps, looked up when the future is first polled.
     hints: Vec<TruncateHint>,
     looked_up: bool,
-    durable: bool,
+    aim: Aim,
     room: Option<EventListener>,
     wait: Option<Durable>,
 }
 
 impl<P> Append<P> {
-    pub(super) fn new(engine: Arc<Engine>, batch: Batch<P>, durable: bool) -> Self {
-        Self { engine, batch, hints: Vec::new(), looked_up: false, durable, room: None, wait: None }
+    pub(super) fn new(engine: Arc<Engine>, batch: Batch<P>, aim: Aim) -> Self {
+        Self { engine, batch, hints: Vec::new(), looked_up: false, aim, room: None, wait: None }
     }
 }
 
@@ -39,7 +50,7 @@ impl<P: AsRef<[u8]> + Unpin> Append<P> {
             self.hints = super::hints(&self.engine, &self.batch)?;
         }
         loop {
-            match self.engine.try_append(&self.batch, &self.hints, self.durable, false) {
+            match self.engine.try_append(&self.batch, &self.hints, self.aim != Aim::Staged, false) {
                 Ok(lsn) => return Poll::Ready(Ok(lsn)),
                 // Another changed a stream that is truncated here: look it up again.
                 Err(Blocked::Refused(Error::Contended { .. })) => {
@@ -70,7 +81,7 @@ impl<P: AsRef<[u8]> + Unpin> Future for Append<P> {
         if self.wait.is_none() {
             let Poll::Ready(staged) = self.poll_stage(cx) else { return Poll::Pending };
             let lsn = staged?;
-            if !self.durable {
+            if self.aim != Aim::Durable {
                 return Poll::Ready(Ok(lsn));
             }
             self.wait = Some(Durable::new(Arc::clone(&self.engine), lsn));

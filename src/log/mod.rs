@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tidelog_format::{Lsn, StreamId};
 
+use self::futures::Aim;
 pub use self::futures::{Append, Durable};
 use crate::commit::{Batch, Blocked, Engine, Goal, Mark, Notice, Op, Patience, Threads, TruncateHint};
 use crate::error::{Error, Result};
@@ -116,13 +117,18 @@ impl Log {
 
     /// As [`Log::append`], as a future.
     pub fn append_async<P: AsRef<[u8]> + Unpin>(&self, batch: Batch<P>) -> Append<P> {
-        Append::new(Arc::clone(self.engine()), batch, false)
+        Append::new(Arc::clone(self.engine()), batch, Aim::Staged)
+    }
+
+    /// As [`Log::append_async`], for a caller that waits with [`Log::durable`] next.
+    pub(crate) fn append_wanted<P: AsRef<[u8]> + Unpin>(&self, batch: Batch<P>) -> Append<P> {
+        Append::new(Arc::clone(self.engine()), batch, Aim::Wanted)
     }
 
     /// As [`Log::append_durable`], as a future. Once it was polled and did not resolve at once,
     /// the batch may be in the log even if the future is dropped.
     pub fn append_durable_async<P: AsRef<[u8]> + Unpin>(&self, batch: Batch<P>) -> Append<P> {
-        Append::new(Arc::clone(self.engine()), batch, true)
+        Append::new(Arc::clone(self.engine()), batch, Aim::Durable)
     }
 
     /// Blocks until all up to the frame at `lsn`, as an append returned it, is durable.

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::commit::Batch;
 use crate::error::Error;
-use crate::log::Log;
+use crate::log::{Append, Log};
 use crate::options::{IdRule, Options};
 use crate::reader::ReadOptions;
 
@@ -125,8 +125,8 @@ impl TideLogStore {
     }
 
     /// The batch is in the log, or an error says why not. Dropped before, it leaves no trace.
-    async fn stage(&self, batch: Batch) -> Result<Lsn, LogStoreError> {
-        let mut append = pin!(self.log.append_async(batch));
+    async fn stage(&self, append: Append<Bytes>) -> Result<Lsn, LogStoreError> {
+        let mut append = pin!(append);
         let mut stopped = None;
         poll_fn(|cx| {
             let Some(_pass) = self.gate.enter() else { return Poll::Ready(Err(LogStoreError::Stopped)) };
@@ -254,9 +254,13 @@ impl LogStore for TideLogStore {
             return Ok(AppendBatchResponse::default());
         }
         let Appends { batch, last_ids, first_ids } = Appends::new(entries)?;
-        let lsn = self.stage(batch).await.map_err(|error| refusal(error, &first_ids))?;
-        if self.ack == Ack::Durable {
-            self.durable(lsn).await?;
+        let refused = |error| refusal(error, &first_ids);
+        match self.ack {
+            Ack::Staged => self.stage(self.log.append_async(batch)).await.map(drop).map_err(refused)?,
+            Ack::Durable => {
+                let lsn = self.stage(self.log.append_wanted(batch)).await.map_err(refused)?;
+                self.durable(lsn).await?;
+            }
         }
         Ok(AppendBatchResponse { last_entry_ids: last_ids })
     }
@@ -278,14 +282,14 @@ impl LogStore for TideLogStore {
         self.check_running()?;
         let mut batch = Batch::new();
         batch.create_namespace(namespace_stream(ns)?);
-        self.durable(self.stage(batch).await?).await
+        self.durable(self.stage(self.log.append_wanted(batch)).await?).await
     }
 
     async fn delete_namespace(&self, ns: &Provider) -> Result<(), LogStoreError> {
         self.check_running()?;
         let mut batch = Batch::new();
         batch.delete_namespace(namespace_stream(ns)?);
-        self.durable(self.stage(batch).await?).await
+        self.durable(self.stage(self.log.append_wanted(batch)).await?).await
     }
 
     async fn list_namespaces(&self) -> Result<Vec<Provider>, LogStoreError> {
@@ -303,7 +307,7 @@ impl LogStore for TideLogStore {
         self.check_running()?;
         let mut batch = Batch::new();
         batch.obsolete(region_stream(provider, region_id)?, entry_id);
-        self.stage(batch).await.map(drop)
+        self.stage(self.log.append_async(batch)).await.map(drop)
     }
 
     async fn obsolete_all(&self, provider: &Provider, region_id: RegionId) -> Result<(), LogStoreError> {
@@ -311,7 +315,7 @@ impl LogStore for TideLogStore {
         let stream = region_stream(provider, region_id)?;
         let mut batch = Batch::new();
         batch.release(stream).delete_namespace(stream);
-        self.durable(self.stage(batch).await?).await
+        self.durable(self.stage(self.log.append_wanted(batch)).await?).await
     }
 
     fn entry(
@@ -344,6 +348,6 @@ impl LogStore for TideLogStore {
         self.check_running()?;
         let mut batch = Batch::new();
         batch.release(region_stream(provider, region_id)?);
-        self.durable(self.stage(batch).await?).await
+        self.durable(self.stage(self.log.append_wanted(batch)).await?).await
     }
 }

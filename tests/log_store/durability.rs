@@ -30,6 +30,13 @@ fn wait(store: &TideLogStore, region: RegionId, id: u64) {
 }
 
 backends! {
+    fn a_durable_append_is_one_trip_to_the_device(env) {
+        let store = env.open();
+        append_ids(&store, REGION, 1..=50);
+        let stats = store.log().stats();
+        assert_eq!(stats.flushes, 0, "written plainly first, and flushed then: {stats:?}");
+    }
+
     fn an_acknowledged_append_is_durable(env) {
         let store = env.open();
         for id in 1..=20 {
