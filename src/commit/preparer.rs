@@ -28,7 +28,7 @@ impl Spare {
     }
 }
 
-struct Preparer {
+pub(super) struct Preparer {
     engine: Arc<Engine>,
     spare: Option<Spare>,
     next_spare: u64,
@@ -37,16 +37,25 @@ struct Preparer {
 /// Serves requests until the log ends. `spare` is the reserve that opening found; numbers from
 /// `next_spare` on are free.
 pub(crate) fn run(engine: &Arc<Engine>, asks: &Receiver<Ask>, spare: Option<Spare>, next_spare: u64) {
-    let mut preparer = Preparer { engine: Arc::clone(engine), spare, next_spare };
+    let mut preparer = Preparer::new(engine, spare, next_spare);
     while let Ok(ask) = asks.recv() {
-        let result = preparer.serve(&ask);
-        preparer.report(&ask, result);
+        preparer.prepare(&ask);
     }
     // Their locks would keep the next opening waiting for as long as a reader keeps the engine.
     engine.prepared.lock().clear();
 }
 
 impl Preparer {
+    pub(super) fn new(engine: &Arc<Engine>, spare: Option<Spare>, next_spare: u64) -> Self {
+        Self { engine: Arc::clone(engine), spare, next_spare }
+    }
+
+    /// Makes what is asked for, and tells the pipeline how that went.
+    pub(super) fn prepare(&mut self, ask: &Ask) {
+        let result = self.serve(ask);
+        self.report(ask, result);
+    }
+
     fn report(&self, ask: &Ask, result: Result<(Arc<dyn DiskFile>, u64), PrepareError>) {
         let engine = &self.engine;
         let result = match result {

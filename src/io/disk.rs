@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rustix::io::retry_on_intr;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 /// What a directory entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,15 @@ pub(crate) trait Disk: Send + Sync + Debug {
 
     /// The alignment that writes need, of offsets and lengths; 1 where any will do.
     fn dio_align(&self) -> io::Result<u32>;
+
+    /// Fills `buf` with random bytes.
+    fn random(&self, mut buf: &mut [u8]) -> io::Result<()> {
+        while !buf.is_empty() {
+            let got = retry_on_intr(|| getrandom(&mut *buf, GetRandomFlags::empty()))?;
+            buf = &mut buf[got..];
+        }
+        Ok(())
+    }
 }
 
 /// An open file.
@@ -128,6 +139,12 @@ pub(crate) trait DiskFile: Send + Sync + Debug {
 
     /// Whether writes pass the page cache by.
     fn is_direct(&self) -> bool;
+
+    /// The file as the simulated disk knows it, if it is one of its.
+    #[cfg(any(test, feature = "sim"))]
+    fn simulated(&self) -> Option<&super::sim::SimFile> {
+        None
+    }
 }
 
 /// A file mapped for reading.

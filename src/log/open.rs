@@ -58,7 +58,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Opened> {
     Ok(Opened { engine, threads, report, lock: watched })
 }
 
-fn start(
+pub(super) fn start(
     options: Options,
     disk: Arc<dyn Disk>,
     lock: Arc<dyn Any + Send + Sync>,

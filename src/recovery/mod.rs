@@ -236,7 +236,7 @@ impl Recovery<'_> {
         };
         let file = self.disk.open(&name, Access::Write).map_err(wrap("open"))?;
         file.lock(self.options.lock_wait).map_err(wrap("lock"))?;
-        let piece = (1 << 20_u64).max(u64::from(header.block_size));
+        let piece = (1 << 20_u64).max(u64::from(header.block_size)).min(replayed.end - replayed.proven);
         let mut buf = AlignedBuf::new(piece as usize).map_err(wrap("allocate"))?;
         let mut at = replayed.proven;
         while at < replayed.end {
@@ -334,14 +334,6 @@ impl Recovery<'_> {
 
 fn random_id(disk: &dyn Disk) -> Result<LogId> {
     let mut id = [0; 16];
-    let mut filled = 0;
-    while filled < id.len() {
-        let got = rustix::rand::getrandom(&mut id[filled..], rustix::rand::GetRandomFlags::empty());
-        match got {
-            Ok(got) => filled += got,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Error::io("draw a log id for", disk.path(), error.into())),
-        }
-    }
+    disk.random(&mut id).map_err(|error| Error::io("draw a log id for", disk.path(), error))?;
     Ok(LogId(id))
 }
