@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tidelog_format::{Lsn, Row, SegmentHeader};
+use tidelog_format::{Lsn, Row};
 
 use super::core::{Action, SMALL};
 use super::engine::Engine;
@@ -295,12 +295,10 @@ impl Committer {
     /// The segment that was prepared takes frames from now on.
     fn rotated(&mut self, writing: Writing) -> Result<()> {
         let engine = &self.engine;
-        let Writing { sequence, base, size, .. } = writing;
-        let file = engine.prepared.lock().remove(&sequence);
-        let file =
-            file.ok_or_else(|| Error::missing(engine.disk.path(), format!("prepared segment {sequence}")))?;
-        let header = SegmentHeader::new(engine.identity(sequence, base), engine.options.block_size, size)
-            .map_err(|fault| Error::fault(engine.disk.path(), fault))?;
+        let Writing { sequence, size, .. } = writing;
+        let prepared = engine.prepared.lock().remove(&sequence);
+        let (file, header) = prepared
+            .ok_or_else(|| Error::missing(engine.disk.path(), format!("prepared segment {sequence}")))?;
         engine.segments.push(Arc::new(Segment::writing(Arc::clone(&engine.disk), header, file)));
         Counters::add(&engine.counters.rotations, 1);
         engine.tell(Event::Rotated { sequence, size });

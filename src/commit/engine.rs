@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use event_listener::{Event as Room, Listener};
 use parking_lot::Mutex;
-use tidelog_format::{FRAME_HEADER_LEN, LogId, Lsn, SegmentIdentity, TRUNCATE_PAYLOAD_LEN};
+use tidelog_format::{FRAME_HEADER_LEN, LogId, Lsn, SegmentHeader, SegmentIdentity, TRUNCATE_PAYLOAD_LEN};
 
 use super::batch::{Batch, Op, TruncateHint};
 use super::clock::Clock;
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::io::{Backend, Bell, Claimed, Disk, DiskFile, ForkGuard, FrameBuf, Reservation};
 use crate::observe::{Counters, Event};
 use crate::options::Options;
-use crate::segment::{Segment, SegmentSet};
+use crate::segment::{Free, Segment, SegmentSet};
 
 /// How long an append may wait for room.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,9 @@ pub(crate) struct Engine {
     pub(crate) fork: ForkGuard,
     pub(crate) backend: OnceLock<Backend>,
     /// Prepared segments that no frame went to yet.
-    pub(crate) prepared: Mutex<HashMap<u64, Arc<dyn DiskFile>>>,
+    pub(crate) prepared: Mutex<HashMap<u64, (Arc<dyn DiskFile>, SegmentHeader)>>,
+    /// Files of retired segments that are kept for the next ones.
+    pub(crate) free: Mutex<Vec<Free>>,
     /// Each is taken, and its thread ends, with the log.
     pub(crate) preparer: Mutex<Option<Sender<Ask>>>,
     pub(crate) keeper: Mutex<Option<Sender<Job>>>,
@@ -339,7 +341,6 @@ impl Engine {
         if let Some(segment) = writing.and_then(|writing| self.segments.get(writing.sequence)) {
             segment.finish(end);
         }
-        self.prepared.lock().clear();
     }
 
     /// The committer is done: the other threads end once they have done what they were given.

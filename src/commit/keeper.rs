@@ -227,8 +227,15 @@ impl Keeper {
         let gone = engine.segments.remove_below(oldest);
         Counters::add(&engine.counters.retired, gone.len() as u64);
         let mut outcome = Ok(());
+        // A full disk needs the room more.
+        let crowded = matches!(engine.core.lock().succession.failure(), Some(Error::NoSpace { .. }));
         for segment in gone {
-            outcome = outcome.and(segment.unlink());
+            let mut free = engine.free.lock();
+            let keep = !crowded && free.len() < engine.options.recycled_files;
+            match segment.retire(keep.then_some(engine.options.segment_size)) {
+                Ok(kept) => free.extend(kept),
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
         }
         // Void segments have a name and nothing else.
         let void = engine.core.lock().succession.forget_below(oldest);

@@ -88,6 +88,7 @@ impl Stepped {
     fn end(&mut self, failure: Option<&Error>) {
         if let Some(committer) = self.committer.take() {
             committer.end(failure.map(ToString::to_string));
+            self.preparer.end();
         }
     }
 

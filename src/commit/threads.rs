@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::io::{Backend, Bell, Claimed, Disk, ForkGuard, FrameBuf, open_queue};
 use crate::observe::Counters;
 use crate::options::{BackendChoice, Options};
-use crate::segment::SegmentSet;
+use crate::segment::{Free, SegmentSet};
 use crate::state::State;
 
 /// What a pipeline starts from.
@@ -44,6 +44,7 @@ pub(crate) struct Start {
     pub(crate) bases: std::collections::BTreeMap<u64, Lsn>,
     pub(crate) spare: Option<Spare>,
     pub(crate) next_spare: u64,
+    pub(crate) free: Vec<Free>,
 }
 
 #[derive(Debug)]
@@ -188,6 +189,7 @@ pub(super) fn assemble(start: Start, clock: Clock) -> Result<(Arc<Engine>, Vec<A
         fork: ForkGuard::new(),
         backend: OnceLock::new(),
         prepared: Mutex::new(HashMap::new()),
+        free: Mutex::new(start.free),
         preparer: Mutex::new(Some(preparer)),
         keeper: Mutex::new(Some(keeper)),
         notifier: Mutex::new(Some(notifier)),
@@ -231,6 +233,7 @@ pub(crate) mod tests {
             bases: BTreeMap::new(),
             spare: None,
             next_spare: 1,
+            free: Vec::new(),
         })
         .unwrap()
     }

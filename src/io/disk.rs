@@ -97,7 +97,6 @@ pub(crate) trait DiskFile: Send + Sync + Debug {
     fn len(&self) -> io::Result<u64>;
 
     /// How many names the file has.
-    #[cfg_attr(not(test), expect(dead_code, reason = "recycling asks for it"))]
     fn links(&self) -> io::Result<u64>;
 
     /// Reads through the page cache. Fewer bytes than asked for only at the end of the file.
@@ -127,7 +126,6 @@ pub(crate) trait DiskFile: Send + Sync + Debug {
     fn map(&self, len: u64) -> io::Result<Arc<dyn Mapping>>;
 
     /// How many maps of this open file live, counting those that only handed-out bytes keep.
-    #[cfg_attr(not(test), expect(dead_code, reason = "recycling asks for it"))]
     fn maps(&self) -> usize;
 
     /// Takes the lock, trying until `wait` is over, then `WouldBlock`: a write that a killed process left in flight

@@ -80,6 +80,7 @@ pub(super) fn start(
         bases: recovered.bases,
         spare: recovered.spare,
         next_spare: recovered.next_spare,
+        free: recovered.free,
     }
 }
 

@@ -18,7 +18,7 @@ use crate::commit::Spare;
 use crate::error::{Error, Result};
 use crate::io::{Access, AlignedBuf, Disk};
 use crate::options::{Create, Options};
-use crate::segment::{Segment, name};
+use crate::segment::{Free, Segment, name};
 use crate::state::State;
 
 use directory::Directory;
@@ -42,6 +42,7 @@ pub(crate) struct Recovered {
     pub(crate) bases: BTreeMap<u64, Lsn>,
     pub(crate) spare: Option<Spare>,
     pub(crate) next_spare: u64,
+    pub(crate) free: Vec<Free>,
     pub(crate) report: RecoveryReport,
 }
 
@@ -68,8 +69,10 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, options: &Options) -> Result<Recover
     if directory.is_empty() && options.create == Create::Never {
         return Err(Error::NotALog { path: disk.path().into(), reason: "there is no segment file".into() });
     }
-    if directory.segments.is_empty() && !directory.is_empty() && directory.spares.is_empty() {
-        let reason = format!("it holds other files, such as {}", directory.strangers[0].display());
+    let has_own =
+        !(directory.segments.is_empty() && directory.spares.is_empty() && directory.free.is_empty());
+    if let (false, false, Some(stranger)) = (has_own, directory.is_empty(), directory.strangers.first()) {
+        let reason = format!("it holds other files, such as {}", stranger.display());
         return Err(Error::NotALog { path: disk.path().into(), reason });
     }
     // A log never lacks segments where it has index caches: they are of segments that have ended.
@@ -109,6 +112,7 @@ impl Recovery<'_> {
         let oldest = state.oldest();
         self.clean(oldest)?;
         let (spare, next_spare) = self.spare()?;
+        let free = self.free()?;
         let log_id = match self.log_id {
             Some(log_id) => log_id,
             None => random_id(&**self.disk)?,
@@ -133,6 +137,7 @@ impl Recovery<'_> {
             bases,
             spare,
             next_spare,
+            free,
             report: std::mem::take(&mut self.report),
         })
     }
@@ -300,6 +305,19 @@ impl Recovery<'_> {
             self.remove(&name::spare(*number))?;
         }
         Ok((best, best.map_or(1, |best| Spare::number_after(best.number))))
+    }
+
+    /// What retired segments left, as many as are wanted, as far as a segment can be made of them.
+    fn free(&mut self) -> Result<Vec<Free>> {
+        let found = std::mem::take(&mut self.directory.free);
+        let found = found.into_iter().map(|(number, size)| Free { number, size });
+        let (mut kept, useless): (Vec<_>, Vec<_>) =
+            found.partition(|free| free.size == self.options.segment_size);
+        let surplus = kept.split_off(kept.len().min(self.options.recycled_files));
+        for free in useless.into_iter().chain(surplus) {
+            self.remove(&free.name())?;
+        }
+        Ok(kept)
     }
 
     /// Where a header cannot be read, the end of the segment before is a lower bound of the base:

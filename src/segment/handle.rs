@@ -12,7 +12,7 @@ use super::index_file::{self, Index};
 use super::runs::{Runs, Select, StreamRuns};
 use super::source::{FileSource, Via, with_second_look};
 use super::window::{Access, Window};
-use super::{Error, Result, name, prepare, rebuild};
+use super::{Error, Result, name, rebuild};
 use crate::io::{Access as FileAccess, Disk, DiskFile, Mapping};
 use crate::options::ReadMode;
 use crate::state::Link;
@@ -351,18 +351,20 @@ impl Segment {
         equal(48, What::Base, known.identity.base.0, identity.base.0)
     }
 
-    /// Removes the names of a segment that has retired. `self` must be the log's last reference;
-    /// for whoever else holds one the file is opened first, so that it stays readable.
-    pub(crate) fn unlink(self: Arc<Self>) -> Result<()> {
-        if Arc::strong_count(&self) > 1
-            && let Err(error @ Error::Io { .. }) = self.open()
-        {
-            return Err(error);
-        }
-        for name in [name::index(self.sequence), name::segment(self.sequence)] {
-            prepare::unlink_if_there(&*self.disk, &name)
-                .map_err(|error| Error::io("unlink", self.disk.path().join(name), error))?;
-        }
-        Ok(())
+    pub(super) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// Opens the file, for those who read on when it has lost its name.
+    pub(super) fn open_for_holders(&self) -> Result<()> {
+        self.open().map(drop)
+    }
+
+    /// The file that reads went to: `None` where there was none, `Some(None)` where somebody still
+    /// reads a frame of it. Of maps only those that handed-out bytes share are left.
+    pub(super) fn into_file(self) -> Option<Option<Arc<dyn DiskFile>>> {
+        drop(self.map.into_inner());
+        let opened = self.opened.into_inner()?;
+        Some(Arc::into_inner(opened).map(|opened| opened.file))
     }
 }

@@ -175,7 +175,7 @@ impl Base {
             }
         }
         let segments = self.headers.len();
-        assert!(segments > 4, "{segments} segments");
+        assert!(segments > 3, "{segments} segments");
         assert!(self.files.keys().any(|name| has_suffix(name, ".idx")));
         assert!(self.files.keys().any(|name| has_suffix(name, ".spare")));
     }
