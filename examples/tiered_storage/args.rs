@@ -31,7 +31,10 @@ pub(crate) struct Args {
     /// Number of the process
     #[arg(long, hide = true, default_value_t = 0)]
     pub(crate) process: u64,
-    /// The step at which it is killed
+    /// The point at which it is killed
     #[arg(long, hide = true)]
     pub(crate) crash_at: Option<u64>,
+    /// Microseconds after which it is killed, wherever it is
+    #[arg(long, hide = true)]
+    pub(crate) crash_after: Option<u64>,
 }

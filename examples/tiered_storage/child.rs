@@ -5,13 +5,15 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
+use clap::ValueEnum;
 use fastrand::Rng;
 
 use crate::args::Args;
 use crate::broker::Leader;
-use crate::crash::Crash;
+use crate::crash::{self, Crash};
 use crate::journal;
 use crate::local::LocalLog;
 use crate::objects::Objects;
@@ -22,6 +24,9 @@ const SIGKILL: i32 = 9;
 
 /// The work of a phase, or what is left of it: a thread for each partition.
 pub(crate) fn work(args: &Args, phase: Phase, dir: &Path) -> anyhow::Result<()> {
+    if let Some(micros) = args.crash_after {
+        crash::after(Duration::from_micros(micros));
+    }
     let (log, manager) = journal::open(dir)?;
     let (objects, crash) = (Objects::new(dir)?, Crash::new(args.crash_at));
     let lead = |partition: i32| {
@@ -50,12 +55,21 @@ pub(crate) fn work(args: &Args, phase: Phase, dir: &Path) -> anyhow::Result<()> 
     Told::Finished.tell()
 }
 
+/// When a process is killed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kill {
+    /// At a point of its work.
+    At(u64),
+    /// After so many microseconds.
+    After(u64),
+}
+
 /// A process to be started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process {
     pub(crate) phase: Phase,
     pub(crate) number: u64,
-    pub(crate) crash_at: Option<u64>,
+    pub(crate) crash: Option<Kill>,
 }
 
 impl Process {
@@ -81,24 +95,21 @@ impl Process {
         }
         let status = child.wait()?;
         heard?;
-        let killed = self.crash_at.is_some() && status.signal() == Some(SIGKILL);
+        let killed = self.crash.is_some() && status.signal() == Some(SIGKILL);
         ensure!(killed || finished && status.success(), "the process was to work or to be killed: {status}");
         Ok(!killed)
     }
 
     fn spawn(self, args: &Args, dir: &Path) -> io::Result<Child> {
-        let phase = match self.phase {
-            Phase::Copy => "copy",
-            Phase::LeaderChange => "leader-change",
-            Phase::Retention => "retention",
-            Phase::DeletePartition => "delete-partition",
-        };
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["--child", phase]).arg("--dir").arg(dir);
+        let phase = self.phase.to_possible_value().expect("no phase is skipped");
+        command.args(["--child", phase.get_name()]).arg("--dir").arg(dir);
         command.args(["--partitions", &args.partitions.to_string(), "--seed", &args.seed.to_string()]);
         command.args(["--process", &self.number.to_string()]);
-        if let Some(crash_at) = self.crash_at {
-            command.args(["--crash-at", &crash_at.to_string()]);
+        match self.crash {
+            Some(Kill::At(point)) => drop(command.args(["--crash-at", &point.to_string()])),
+            Some(Kill::After(micros)) => drop(command.args(["--crash-after", &micros.to_string()])),
+            None => {}
         }
         command.stdout(Stdio::piped()).spawn()
     }

@@ -26,6 +26,7 @@ mod read;
 mod record;
 mod report;
 mod retention;
+mod retry;
 mod run;
 mod setup;
 mod verify;

@@ -1,13 +1,14 @@
 //! The table.
 
 use std::fmt::{self, Display};
+use std::iter;
 
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{BinaryBytes, HumanCount};
 use tidelog::RecoveryReport;
+use tidelog::remote_log::JournalStats;
 
 use crate::args::Args;
-use crate::local::LocalLog;
 use crate::phase::Phase;
 use crate::run::Locals;
 
@@ -21,8 +22,11 @@ pub(crate) struct Tally {
     /// Events that were not acknowledged, and were not recorded.
     pub(crate) missing: u64,
     pub(crate) torn_tails: u64,
+    /// Checkpoints of the journal up to the end.
+    pub(crate) checkpoints: u64,
     pub(crate) superseded: u64,
-    pub(crate) oldest: u64,
+    pub(crate) by_size: u64,
+    pub(crate) by_age: u64,
     pub(crate) lookups: u64,
     pub(crate) records: u64,
     /// Segments known at the end.
@@ -32,97 +36,91 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn recovered(&mut self, report: &RecoveryReport) {
+    pub(crate) fn recovered(&mut self, report: &RecoveryReport, journal: &JournalStats) {
         self.torn_tails += u64::from(report.torn_tail.is_some());
+        self.checkpoints = journal.last_checkpoint;
     }
 }
 
+#[derive(Default)]
 pub(crate) struct Report {
     input: String,
-    table: Table,
-    total: Tally,
+    phases: Vec<(Phase, Tally)>,
 }
 
 impl Report {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn input(&mut self, args: &Args, locals: &[Locals]) {
+        let logs: Vec<_> = locals
+            .iter()
+            .flat_map(|locals| [Some(&locals.first), locals.second.as_ref()])
+            .flatten()
+            .collect();
+        let segments = || logs.iter().flat_map(|log| &log.segments);
+        let bytes: usize = segments().map(|segment| segment.bytes.len()).sum();
+        let epochs: usize = logs.iter().map(|log| log.epochs().count()).sum();
+        self.input = format!(
+            "{} partitions, {} with a change of leader; {} local logs: {} segments, {} leader epochs, {}; seed {}",
+            locals.len(),
+            locals.iter().filter(|locals| locals.second.is_some()).count(),
+            logs.len(),
+            segments().count(),
+            epochs,
+            BinaryBytes(bytes as u64),
+            args.seed,
+        );
+    }
+
+    pub(crate) fn phase(&mut self, phase: Phase, tally: Tally) {
+        self.phases.push((phase, tally));
+    }
+
+    fn table(&self) -> Table {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_header([
             "phase",
             "killed",
-            "events",
-            "retried: found",
-            "missing",
+            "acknowledged",
+            "unknown, found",
+            "unknown, missing",
             "segments",
             "objects",
             "look-ups",
             "records read",
         ]);
-        Self { input: String::new(), table, total: Tally::default() }
-    }
-
-    pub(crate) fn input(&mut self, args: &Args, locals: &[Locals]) {
-        let logs =
-            || locals.iter().flat_map(|locals| [Some(&locals.first), locals.second.as_ref()]).flatten();
-        let segments: usize = logs().map(|log| log.segments.len()).sum();
-        let bytes: usize = logs().flat_map(|log| &log.segments).map(|segment| segment.bytes.len()).sum();
-        let epochs: usize = logs().map(|log| LocalLog::epochs(log).count()).sum();
-        self.input = format!(
-            "seed {}: {} partitions, {} of them change their leader; {} local logs with {} segments, {} leader epochs, {}",
-            args.seed,
-            locals.len(),
-            locals.iter().filter(|locals| locals.second.is_some()).count(),
-            logs().count(),
-            HumanCount(segments as u64),
-            HumanCount(epochs as u64),
-            BinaryBytes(bytes as u64),
-        );
-    }
-
-    pub(crate) fn phase(&mut self, phase: Phase, tally: &Tally) {
-        self.row(&phase.to_string(), tally);
-        let total = &mut self.total;
-        total.killed += tally.killed;
-        total.acknowledged += tally.acknowledged;
-        total.found += tally.found;
-        total.missing += tally.missing;
-        total.torn_tails += tally.torn_tails;
-        total.superseded += tally.superseded;
-        total.oldest += tally.oldest;
-        total.lookups += tally.lookups;
-        total.records += tally.records;
-        (total.segments, total.objects) = (tally.segments, tally.objects);
-    }
-
-    fn row(&mut self, name: &str, tally: &Tally) {
-        let figures = [
-            tally.killed,
-            tally.acknowledged,
-            tally.found,
-            tally.missing,
-            tally.segments,
-            tally.objects,
-            tally.lookups,
-            tally.records,
-        ];
-        let figures = figures.into_iter().map(|figure| HumanCount(figure).to_string());
-        self.table.add_row(std::iter::once(name.to_owned()).chain(figures));
+        for (phase, tally) in &self.phases {
+            let Tally { killed, acknowledged, found, missing, segments, objects, lookups, records, .. } =
+                *tally;
+            let figures = [killed, acknowledged, found, missing, segments, objects, lookups, records];
+            let figures = figures.into_iter().map(|figure| HumanCount(figure).to_string());
+            table.add_row(iter::once(phase.to_string()).chain(figures));
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        table
     }
 }
 
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.input)?;
-        let mut table = self.table.clone();
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        writeln!(f, "{table}")?;
-        let Tally { killed, torn_tails, superseded, oldest, objects, .. } = self.total;
-        write!(
+        let sum = |of: fn(&Tally) -> u64| self.phases.iter().map(|(_, tally)| of(tally)).sum::<u64>();
+        let last = |of: fn(&Tally) -> u64| self.phases.last().map_or(0, |(_, tally)| of(tally));
+        writeln!(f, "{}\n\n{}\n", self.input, self.table())?;
+        writeln!(
             f,
-            "{killed} processes killed, {torn_tails} torn tails cut off; retention deleted {superseded} superseded \
-             and {oldest} old segments; {objects} objects are left, each with its metadata, and no other"
-        )
+            "journal: {} checkpoints, {} torn tails cut off in {} crashes",
+            last(|tally| tally.checkpoints),
+            sum(|tally| tally.torn_tails),
+            sum(|tally| tally.killed),
+        )?;
+        writeln!(
+            f,
+            "retention: {} superseded segments deleted, {} by size, {} by age",
+            sum(|tally| tally.superseded),
+            sum(|tally| tally.by_size),
+            sum(|tally| tally.by_age),
+        )?;
+        write!(f, "left: {} objects, each with its metadata, and no other", last(|tally| tally.objects))
     }
 }

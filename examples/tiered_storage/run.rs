@@ -6,12 +6,12 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use fastrand::Rng;
 use tidelog::remote_log::{
-    Event, RemoteLogMetadataManager, RemoteLogSegmentMetadata, RemoteLogSegmentState,
-    RemotePartitionDeleteMetadata, RemotePartitionDeleteState, RemoteStorageError,
+    RemoteLogMetadataManager, RemoteLogSegmentMetadata, RemoteLogSegmentState, RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState, RemoteStorageError,
 };
 
 use crate::args::Args;
-use crate::child::Process;
+use crate::child::{Kill, Process};
 use crate::corpus::Corpus;
 use crate::journal;
 use crate::local::LocalLog;
@@ -21,22 +21,27 @@ use crate::phase::{
     DELETED_PARTITION, FIRST_LEADER, Phase, SECOND_LEADER, changes_leader, topic_id_partition,
 };
 use crate::report::{Report, Tally};
-use crate::retention::Due;
+use crate::retention::{Due, by_age};
+use crate::retry;
 use crate::setup;
 use crate::verify;
 use crate::wire::Told;
 
 /// Points that a process passes for each segment, nearly.
 const POINTS_PER_SEGMENT: u64 = 10;
+/// One process in so many is killed after a time instead of at a point.
+const KILLED_AFTER_TIME: u32 = 4;
+/// By then a process has mostly opened its log, or is about to.
+const OPENED_AFTER_US: u64 = 20_000;
 
 pub(crate) fn run(args: &Args, corpus: &Corpus, dir: &Path) -> anyhow::Result<Report> {
     setup::write(args, corpus, dir)?;
     let mut run = Run::new(args, dir)?;
-    let mut report = Report::new();
+    let mut report = Report::default();
     report.input(args, &run.locals);
     for phase in Phase::ALL {
         let tally = run.phase(phase).with_context(|| format!("phase {phase}"))?;
-        report.phase(phase, &tally);
+        report.phase(phase, tally);
     }
     ensure!(args.crashes == 0 || run.crashes < args.crashes, "no process was killed");
     Ok(report)
@@ -85,8 +90,8 @@ impl<'a> Run<'a> {
         let kept = if phase == Phase::Retention { Some(self.kept(&mut tally)?) } else { None };
         let (mean, mut crashes) = self.share(phase);
         loop {
-            let crash_at = (crashes > 0).then(|| self.rng.u64(1..=2 * mean));
-            let process = Process { phase, number: self.processes, crash_at };
+            let crash = (crashes > 0).then(|| self.kill(mean));
+            let process = Process { phase, number: self.processes, crash };
             self.processes += 1;
             let models = &mut self.models;
             let finished = process.run(self.args, self.dir, |told| hear(models, told, &mut tally))?;
@@ -117,13 +122,21 @@ impl<'a> Run<'a> {
         (mean, u32::try_from(crashes).unwrap_or(self.crashes))
     }
 
+    fn kill(&mut self, mean: u64) -> Kill {
+        if self.rng.u32(..KILLED_AFTER_TIME) == 0 {
+            Kill::After(self.rng.u64(..OPENED_AFTER_US))
+        } else {
+            Kill::At(self.rng.u64(1..=2 * mean))
+        }
+    }
+
     /// Opens what a process left, retries what was not acknowledged, and compares all there is.
     fn restart(&mut self, tally: &mut Tally) -> anyhow::Result<()> {
         let (log, manager) = journal::open(self.dir)?;
-        tally.recovered(log.recovery());
+        tally.recovered(log.recovery(), &manager.journal().stats());
         for model in &mut self.models {
             if let Some(event) = model.take_pending() {
-                retry(&manager, model, &event, tally)?;
+                retry::retry(&manager, model, &event, tally)?;
             }
         }
         let mut listed = Vec::new();
@@ -156,7 +169,7 @@ impl<'a> Run<'a> {
             ensure!(changes_leader(partition) == (superseded > 0), "{superseded} are superseded in {tp}");
             ensure!(!due.oldest.is_empty(), "nothing is due in {tp}");
             tally.superseded += superseded as u64;
-            tally.oldest += due.oldest.len() as u64;
+            *if by_age(&tp) { &mut tally.by_age } else { &mut tally.by_size } += due.oldest.len() as u64;
             let due: Vec<_> = due.all().collect();
             let kept = manager.list_remote_log_segments(&tp)?.into_iter();
             let kept: Vec<_> = kept.filter(|segment| !due.contains(segment)).collect();
@@ -171,13 +184,14 @@ impl<'a> Run<'a> {
     /// What must be true once the work of a phase is done.
     fn finish(&self, phase: Phase, tally: &mut Tally) -> anyhow::Result<()> {
         let (log, manager) = journal::open(self.dir)?;
-        let mut finished = 0;
+        let (mut finished, mut uploads) = (0, 0);
         for (partition, (locals, model)) in (0..).zip(self.locals.iter().zip(&self.models)) {
             let tp = topic_id_partition(partition);
             let half = phase == Phase::Copy && changes_leader(partition);
             let unfinished = model.list().iter().filter(|segment| !is_finished(segment)).count();
             ensure!(unfinished == usize::from(half), "{unfinished} segments of {tp} are unfinished");
             finished += model.list().len() - unfinished;
+            uploads += unfinished;
             let local = locals.leader(phase, partition)?;
             let readable = readable(phase, local, model, half);
             tally.records += verify::records(&manager, &self.objects, &tp, local, &readable)?;
@@ -187,10 +201,11 @@ impl<'a> Run<'a> {
                 tally.records += verify::records(&manager, &self.objects, &tp, &locals.first, &copied)?;
             }
         }
-        let objects = tally.objects;
-        let uploads =
-            if phase == Phase::Copy { self.locals.iter().filter(|l| l.second.is_some()).count() } else { 0 };
-        ensure!(objects == (finished + uploads) as u64, "{objects} objects, {finished} finished segments");
+        ensure!(
+            tally.objects == (finished + uploads) as u64,
+            "{} objects, {finished} finished segments, {uploads} uploads",
+            tally.objects
+        );
         if phase == Phase::DeletePartition {
             check_deleted(&manager, &self.models[DELETED_PARTITION as usize])?;
         }
@@ -223,59 +238,6 @@ fn hear(models: &mut [Model], told: Told, tally: &mut Tally) -> anyhow::Result<(
 
 fn model_of(models: &mut [Model], partition: i32) -> anyhow::Result<&mut Model> {
     models.get_mut(usize::try_from(partition)?).with_context(|| format!("no partition {partition}"))
-}
-
-/// Records an event of which nobody knows whether it was. Either way it is recorded once then.
-fn retry(
-    manager: &dyn RemoteLogMetadataManager,
-    model: &mut Model,
-    event: &Event,
-    tally: &mut Tally,
-) -> anyhow::Result<()> {
-    use RemoteLogSegmentState::DeleteSegmentFinished;
-    let recorded = is_recorded(manager, event)?;
-    match recorded {
-        Some(true) => tally.found += 1,
-        Some(false) => tally.missing += 1,
-        None => {}
-    }
-    let outcome = journal::record(manager, event.clone());
-    let recorded = recorded == Some(true);
-    let fits = match (event, &outcome) {
-        (Event::DeletePartition(_), Ok(())) => model.accepts(event),
-        (
-            Event::DeletePartition(_),
-            Err(RemoteStorageError::InvalidPartitionDeleteTransition { from, .. }),
-        ) => !model.accepts(event) && *from == model.deletion(),
-        (Event::AddSegment(_), Err(RemoteStorageError::InvalidAdd { .. })) => recorded,
-        (Event::AddSegment(_), Ok(())) => !recorded,
-        (Event::UpdateSegment(update), Err(RemoteStorageError::SegmentNotFound(_))) => {
-            recorded && update.state == DeleteSegmentFinished
-        }
-        (Event::UpdateSegment(update), Ok(())) => !recorded || update.state != DeleteSegmentFinished,
-        _ => false,
-    };
-    ensure!(fits, "recorded: {recorded}, and the retry gives {outcome:?}: {event:?}");
-    if model.accepts(event) { model.apply(event) } else { Ok(()) }
-}
-
-/// Whether an event is there; `None`: nothing tells.
-fn is_recorded(manager: &dyn RemoteLogMetadataManager, event: &Event) -> anyhow::Result<Option<bool>> {
-    let find = |id: &tidelog::remote_log::RemoteLogSegmentId| {
-        let listed = manager.list_remote_log_segments(&id.topic_id_partition)?.into_iter();
-        anyhow::Ok(listed.into_iter().find(|segment| segment.remote_log_segment_id() == id))
-    };
-    Ok(match event {
-        Event::AddSegment(segment) => Some(find(segment.remote_log_segment_id())?.is_some()),
-        Event::UpdateSegment(update) => Some(match find(&update.remote_log_segment_id)? {
-            None => update.state == RemoteLogSegmentState::DeleteSegmentFinished,
-            Some(segment) => {
-                (update.state, update.event_timestamp_ms, update.broker_id)
-                    == (segment.state(), segment.event_timestamp_ms(), segment.broker_id())
-            }
-        }),
-        Event::DeletePartition(_) => None,
-    })
 }
 
 fn is_finished(segment: &RemoteLogSegmentMetadata) -> bool {
