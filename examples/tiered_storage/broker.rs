@@ -19,6 +19,10 @@ use crate::phase::{DELETED_PARTITION, Phase, changes_leader};
 use crate::retention::Due;
 use crate::wire::Told;
 
+/// Records of the leader before that a new one copies once more: it did not wait for what its
+/// predecessor had under way.
+const COPIED_AGAIN: i64 = 150;
+
 pub(crate) struct Leader<'a> {
     pub(crate) broker: i32,
     pub(crate) tp: TopicIdPartition,
@@ -52,9 +56,13 @@ impl Leader<'_> {
         Ok(())
     }
 
-    /// Copies the segments that hold anything which was not copied yet. `half`: of the last one only a half.
+    /// Copies the segments that hold anything which was not copied yet; of the other leader's also
+    /// what it copied last, in segments of its own. `half`: of the last segment only a half.
     fn copy(&mut self, half: bool) -> anyhow::Result<()> {
-        let copied = self.copied_up_to()?;
+        let listed = self.manager.list_remote_log_segments(&self.tp)?;
+        let own = listed.iter().filter(|segment| segment.broker_id() == self.broker);
+        let own = own.map(RemoteLogSegmentMetadata::end_offset).max().unwrap_or(-1);
+        let copied = own.max(self.copied_up_to()? - COPIED_AGAIN);
         let segments = std::mem::take(&mut self.local.segments);
         let end = segments.last().map(|segment| segment.end);
         for segment in segments.iter().filter(|segment| segment.end > copied) {

@@ -6,7 +6,7 @@ use std::iter;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{BinaryBytes, HumanCount};
 use tidelog::RecoveryReport;
-use tidelog::remote_log::JournalStats;
+use tidelog::remote_log::JournalReport;
 
 use crate::args::Args;
 use crate::phase::Phase;
@@ -22,8 +22,14 @@ pub(crate) struct Tally {
     /// Events that were not acknowledged, and were not recorded.
     pub(crate) missing: u64,
     pub(crate) torn_tails: u64,
-    /// Checkpoints of the journal up to the end.
-    pub(crate) checkpoints: u64,
+    /// Reopenings, each of which replays the journal.
+    pub(crate) restarts: u64,
+    /// Those of them at which it began with a checkpoint.
+    pub(crate) from_checkpoint: u64,
+    /// The last such checkpoint.
+    pub(crate) checkpoint: u64,
+    /// Entries replayed.
+    pub(crate) replayed: u64,
     pub(crate) superseded: u64,
     pub(crate) by_size: u64,
     pub(crate) by_age: u64,
@@ -36,9 +42,12 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn recovered(&mut self, report: &RecoveryReport, journal: &JournalStats) {
-        self.torn_tails += u64::from(report.torn_tail.is_some());
-        self.checkpoints = journal.last_checkpoint;
+    pub(crate) fn restarted(&mut self, log: &RecoveryReport, journal: &JournalReport) {
+        self.restarts += 1;
+        self.torn_tails += u64::from(log.torn_tail.is_some());
+        self.from_checkpoint += u64::from(journal.checkpoint.is_some());
+        self.checkpoint = journal.checkpoint.unwrap_or(0);
+        self.replayed += journal.entries;
     }
 }
 
@@ -109,10 +118,12 @@ impl Display for Report {
         writeln!(f, "{}\n\n{}\n", self.input, self.table())?;
         writeln!(
             f,
-            "journal: {} checkpoints, {} torn tails cut off in {} crashes",
-            last(|tally| tally.checkpoints),
+            "journal: {} replays of {} entries, {} from a checkpoint, the last number {}; {} torn tails cut off",
+            sum(|tally| tally.restarts),
+            HumanCount(sum(|tally| tally.replayed)),
+            sum(|tally| tally.from_checkpoint),
+            last(|tally| tally.checkpoint),
             sum(|tally| tally.torn_tails),
-            sum(|tally| tally.killed),
         )?;
         writeln!(
             f,

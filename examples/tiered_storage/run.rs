@@ -133,7 +133,8 @@ impl<'a> Run<'a> {
     /// Opens what a process left, retries what was not acknowledged, and compares all there is.
     fn restart(&mut self, tally: &mut Tally) -> anyhow::Result<()> {
         let (log, manager) = journal::open(self.dir)?;
-        tally.recovered(log.recovery(), &manager.journal().stats());
+        let found = manager.journal().report().context("the journal does not say what it found")?;
+        tally.restarted(log.recovery(), &found);
         for model in &mut self.models {
             if let Some(event) = model.take_pending() {
                 retry::retry(&manager, model, &event, tally)?;
