@@ -33,6 +33,8 @@ const POINTS_PER_SEGMENT: u64 = 10;
 const KILLED_AFTER_TIME: u32 = 4;
 /// By then a process has mostly opened its log, or is about to.
 const OPENED_AFTER_US: u64 = 20_000;
+/// After one restart in so many the journal is written anew.
+const CHECKPOINT_EVERY: u32 = 4;
 
 pub(crate) fn run(args: &Args, corpus: &Corpus, dir: &Path) -> anyhow::Result<Report> {
     setup::write(args, corpus, dir)?;
@@ -151,6 +153,10 @@ impl<'a> Run<'a> {
             locals.of(broker)
         })?;
         tally.segments = listed.len() as u64;
+        // Those that come due by themselves hardly end between two crashes.
+        if self.rng.u32(..CHECKPOINT_EVERY) == 0 {
+            manager.journal().checkpoint()?;
+        }
         if self.rng.bool() {
             // Not closed, like that of a killed process; but this process waits for its own threads.
             drop((log, manager));
