@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::process::ExitCode;
 
 /// What a command that could finish found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,14 +12,14 @@ pub(crate) enum Verdict {
     Unreadable,
 }
 
-impl From<Verdict> for ExitCode {
-    fn from(verdict: Verdict) -> Self {
+impl Verdict {
+    pub(crate) const fn status(self) -> u8 {
         // 2 is what clap gives for wrong usage.
-        Self::from(match verdict {
-            Verdict::Clean => 0,
-            Verdict::Damage => 1,
-            Verdict::Unreadable => 3,
-        })
+        match self {
+            Self::Clean => 0,
+            Self::Damage => 1,
+            Self::Unreadable => 3,
+        }
     }
 }
 
