@@ -43,8 +43,8 @@ pub(super) struct Member {
     pub(super) epoch: LeaderEpoch,
     pub(super) segment: Ix,
     /// The member of the segment's next higher epoch.
-    next: Option<Ix>,
-    /// In the tree of the epoch's members.
+    pub(super) next: Option<Ix>,
+    /// In the tree of the epoch's tangled members, or in the list of its unfinished ones.
     pub(super) links: Links,
 }
 
@@ -59,6 +59,12 @@ impl Member {
 pub(super) struct Span {
     pub(super) first: u64,
     pub(super) last: u64,
+}
+
+impl Span {
+    pub(super) fn contains(self, point: u64) -> bool {
+        (self.first..=self.last).contains(&point)
+    }
 }
 
 /// An offset as an unsigned number, in the same order.
@@ -97,8 +103,13 @@ impl Segments {
         &mut self.members[member]
     }
 
+    /// The member of a segment's lowest epoch.
+    pub(super) fn first_member(&self, segment: Ix) -> Option<Ix> {
+        self.arena[segment].first_member
+    }
+
     /// The members of a segment, by rising epoch.
-    pub(super) fn members_of(&self, segment: Ix) -> impl Iterator<Item = Ix> {
+    fn members_of(&self, segment: Ix) -> impl Iterator<Item = Ix> {
         std::iter::successors(self.arena[segment].first_member, |member| self.members[*member].next)
     }
 
