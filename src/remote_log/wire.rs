@@ -114,19 +114,21 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, field: &'static str, length: usize) -> Result<&'a [u8], CodecError> {
-        let (taken, left) = self.left.split_at_checked(length).ok_or(CodecError::Truncated {
-            field,
-            needed: length as u64,
-            left: self.left.len() as u64,
-        })?;
+        let (taken, left) =
+            self.left.split_at_checked(length).ok_or_else(|| self.truncated(field, length))?;
         self.left = left;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], CodecError> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(field, N)?);
-        Ok(array)
+        let (taken, left) = self.left.split_first_chunk().ok_or_else(|| self.truncated(field, N))?;
+        self.left = left;
+        Ok(*taken)
+    }
+
+    #[cold]
+    fn truncated(&self, field: &'static str, length: usize) -> CodecError {
+        CodecError::Truncated { field, needed: length as u64, left: self.left.len() as u64 }
     }
 
     pub(super) fn u8(&mut self, field: &'static str) -> Result<u8, CodecError> {
@@ -163,7 +165,7 @@ impl<'a> Reader<'a> {
             if byte & 0x80 == 0 {
                 let padded = byte == 0 && shift > 0;
                 let fits = u32::try_from(value).ok().filter(|_| !padded);
-                return fits.ok_or(CodecError::Invalid { field, value: value.cast_signed() });
+                return fits.ok_or_else(|| CodecError::Invalid { field, value: value.cast_signed() });
             }
         }
         Err(CodecError::Invalid { field, value: value.cast_signed() })
@@ -192,14 +194,16 @@ impl<'a> Reader<'a> {
 
     /// How many items follow, each of which takes `item_bytes`.
     pub(super) fn count(&mut self, field: &'static str, item_bytes: usize) -> Result<usize, CodecError> {
-        let count = self.length(field, LENGTH_MAX)?.ok_or(CodecError::Invalid { field, value: -1 })?;
+        let count =
+            self.length(field, LENGTH_MAX)?.ok_or_else(|| CodecError::Invalid { field, value: -1 })?;
         let needed = count as u64 * item_bytes as u64;
         let left = self.left.len() as u64;
         if needed > left { Err(CodecError::Truncated { field, needed, left }) } else { Ok(count) }
     }
 
     pub(super) fn string(&mut self, field: &'static str) -> Result<&'a str, CodecError> {
-        let length = self.length(field, STRING_MAX)?.ok_or(CodecError::Invalid { field, value: -1 })?;
+        let length =
+            self.length(field, STRING_MAX)?.ok_or_else(|| CodecError::Invalid { field, value: -1 })?;
         Ok(std::str::from_utf8(self.take(field, length)?)?)
     }
 
