@@ -147,9 +147,9 @@ impl EpochIndex {
         let mut next = self.segments.first_member(segment);
         while let Some(member) = next {
             if finished {
-                self.enter_finished(member)
+                self.enter_finished(member);
             } else {
-                self.enlist(member)
+                self.enlist(member);
             }
             next = self.segments.member(member).next;
         }

@@ -194,16 +194,14 @@ impl<'a> Reader<'a> {
 
     /// How many items follow, each of which takes `item_bytes`.
     pub(super) fn count(&mut self, field: &'static str, item_bytes: usize) -> Result<usize, CodecError> {
-        let count =
-            self.length(field, LENGTH_MAX)?.ok_or_else(|| CodecError::Invalid { field, value: -1 })?;
+        let count = self.length(field, LENGTH_MAX)?.ok_or(CodecError::Invalid { field, value: -1 })?;
         let needed = count as u64 * item_bytes as u64;
         let left = self.left.len() as u64;
         if needed > left { Err(CodecError::Truncated { field, needed, left }) } else { Ok(count) }
     }
 
     pub(super) fn string(&mut self, field: &'static str) -> Result<&'a str, CodecError> {
-        let length =
-            self.length(field, STRING_MAX)?.ok_or_else(|| CodecError::Invalid { field, value: -1 })?;
+        let length = self.length(field, STRING_MAX)?.ok_or(CodecError::Invalid { field, value: -1 })?;
         Ok(std::str::from_utf8(self.take(field, length)?)?)
     }
 
