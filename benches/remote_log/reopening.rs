@@ -110,7 +110,7 @@ fn row(name: &str, directory: &Path) -> Vec<String> {
         HumanCount(warm.live).to_string(),
         format!("{:.2?}", cold.took),
         format!("{:.2?}", warm.took),
-        HumanCount((warm.entries as f64 / warm.took.as_secs_f64()) as u64).to_string(),
+        HumanCount(warm.entries * 1_000_000 / (warm.took.as_micros() as u64).max(1)).to_string(),
         BinaryBytes(warm.memory).to_string(),
         format!("{} B", warm.memory / warm.live.max(1)),
         BinaryBytes(warm.peak).to_string(),
