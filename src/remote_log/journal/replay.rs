@@ -3,11 +3,13 @@
 use tidelog_format::StreamId;
 
 use super::super::codec::Event;
-use super::super::store::{Replayed, Store};
+use super::super::partition::Replayed;
+use super::super::store::Store;
 use super::super::types::RemoteLogSegmentState;
 use super::error::JournalError;
 use super::record::Record;
 use crate::log::Log;
+use crate::options::ReadMode;
 use crate::reader::{ReadOptions, ReadUpTo, Reader};
 
 /// What reading a journal found.
@@ -62,7 +64,9 @@ impl Entries {
     pub(super) fn of(log: &Log, stream: StreamId) -> Result<Self, JournalError> {
         let next = log.stream(stream).and_then(|info| info.last).map_or(1, |last| last.saturating_add(1));
         // What an earlier journal of this process staged is waited for: nobody was told that it is there.
-        let reader = log.read(stream, .., ReadOptions::new().up_to(ReadUpTo::Durable))?;
+        // Entries are small and none is kept, so that to copy them costs less than to see to each in a map.
+        let options = ReadOptions::new().up_to(ReadUpTo::Durable).mode(ReadMode::Copy);
+        let reader = log.read(stream, .., options)?;
         Ok(Self { reader, stream, next })
     }
 
