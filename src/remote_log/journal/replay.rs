@@ -35,7 +35,19 @@ pub(super) struct Replay {
     pub(super) next: u64,
     /// The highest number of any checkpoint, complete or not.
     pub(super) last_checkpoint: u64,
+    /// Where the last whole checkpoint on the way begins: nothing before it is needed. Whoever wrote it
+    /// did not come to say so.
+    pub(super) covered: Option<u64>,
+    on_the_way: Option<OnTheWay>,
     stage: Stage,
+}
+
+/// A checkpoint that the journal does not begin with, as far as it was read.
+#[derive(Clone, Copy, Debug)]
+struct OnTheWay {
+    number: u64,
+    begin: u64,
+    count: u64,
 }
 
 /// What the next record means.
@@ -113,11 +125,10 @@ impl Replay {
                 self.first = id;
                 return self.start(id, record);
             }
-            Stage::Events => {
-                if let Record::Event(event) = record {
-                    self.replay(id, &event);
-                }
-            }
+            Stage::Events => match record {
+                Record::Event(event) => self.replay(id, &event),
+                other => self.pass_checkpoint(id, &other),
+            },
             Stage::Checkpoint { number, count, since } => match record {
                 Record::Event(event) => since.push((id, event)),
                 Record::State { checkpoint, position, state } if checkpoint == *number => {
@@ -149,6 +160,25 @@ impl Replay {
             },
         }
         Ok(())
+    }
+
+    /// What it says is known already; but if it is whole, what lies before it can go.
+    fn pass_checkpoint(&mut self, id: u64, record: &Record) {
+        match (record, &mut self.on_the_way) {
+            (Record::Begin { checkpoint }, slot) => {
+                *slot = Some(OnTheWay { number: *checkpoint, begin: id, count: 0 });
+            }
+            (Record::State { checkpoint, .. }, Some(passed)) if passed.number == *checkpoint => {
+                passed.count += 1;
+            }
+            (Record::End { checkpoint, count }, Some(passed)) => {
+                if (passed.number, passed.count) == (*checkpoint, *count) {
+                    self.covered = Some(passed.begin);
+                }
+                self.on_the_way = None;
+            }
+            _ => {}
+        }
     }
 
     fn start(&mut self, id: u64, record: Record) -> Result<(), (u64, &'static str)> {
