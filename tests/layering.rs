@@ -19,7 +19,7 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("readonly", &["error", "io", "segment"]),
     ("log", &["error", "observe", "options", "io", "state", "segment", "commit", "recovery", "reader"]),
     ("log_store", &["error", "observe", "options", "commit", "reader", "log"]),
-    ("remote_log", &["error", "observe", "options", "commit", "reader", "log"]),
+    ("remote_log", &["error", "observe", "options", "commit", "reader", "readonly", "log"]),
 ];
 
 /// Longest source file, in lines. Tests may be longer.
