@@ -16,6 +16,7 @@ fn main() -> ExitCode {
     let verdict = match Args::parse().command {
         Command::Append(args) => cmd::append(&args),
         Command::Dump(args) => cmd::dump(&args),
+        Command::Journal(args) => cmd::journal(&args),
         Command::Stat(args) => cmd::stat(&args),
         Command::Verify(args) => cmd::verify(&args),
     };
