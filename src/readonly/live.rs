@@ -162,7 +162,9 @@ impl Live {
 
 #[cfg(test)]
 mod tests {
-    use tidelog_format::{FRAME_HEADER_LEN, Lsn, Row, StreamSummary};
+    use std::fs;
+
+    use tidelog_format::{FRAME_HEADER_LEN, Lsn, Row, RowFlags, StreamSummary};
 
     use super::super::testing::{A, B, BLOCK, Home, Image, Written, control, entry};
     use super::*;
@@ -224,6 +226,25 @@ mod tests {
         let payload = checkpoint.encode(second.header.identity.seed());
         second.push(&[(Row::checkpoint(&payload), payload)]);
         assert_eq!(ids(&live(&[&first, &second]).unwrap()), [3, 4]);
+    }
+
+    /// What was live in it has been copied forward, to a segment that was not there when the log was opened.
+    #[test]
+    fn a_segment_that_retires_meanwhile_makes_it_look_again() {
+        let mut first = Image::new(1, None, 1);
+        first.push(&entries(A, 1..=2));
+        let mut second = Image::after(&first);
+        second.push(&entries(A, 3..=4));
+        let home = Home::new(&[&first, &second]);
+        let log = home.open();
+
+        let mut third = Image::new(3, Some((2, second.end())), 2);
+        let moved = |(row, payload)| (Row { flags: RowFlags::MOVED, ..row }, payload);
+        third.push(&entries(A, 1..=2).into_iter().map(moved).collect::<Vec<_>>());
+        fs::write(home.file(3), &third.bytes).unwrap();
+        fs::remove_file(home.file(1)).unwrap();
+        assert_eq!(ids(&log.live(A).unwrap()), [1, 2, 3, 4]);
+        assert_eq!(log.ids_of_class(A.class).unwrap(), BTreeSet::from([A.id]));
     }
 
     #[test]
