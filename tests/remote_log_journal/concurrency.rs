@@ -1,6 +1,6 @@
 //! What readers see while others record: states that were true at some moment, and no older than they may be.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use proptest::prelude::*;
@@ -59,6 +59,15 @@ fn ask(manager: &dyn RemoteLogMetadataManager, query: usize) -> Answer {
     }
 }
 
+/// Set also where an assertion fails, so that nobody waits for what does not come.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Every answer is that of the state after some number of steps: at least as many as had been acknowledged to another
 /// manager when the question was put, at most as many as had begun when it was answered.
 #[test]
@@ -81,11 +90,13 @@ fn every_answer_was_true_at_some_moment() {
     let journal = Journal::open(&log, STREAM.id, JournalOptions::new().checkpoint_after(Some(5))).unwrap();
     let writer = TideRemoteLogMetadataManager::new(journal.clone());
     let (begun, acknowledged) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let readers: Vec<_> = (0..3)
             .map(|reader| {
                 let peer = TideRemoteLogMetadataManager::with_partitions(journal.clone(), [orders()]);
-                let (begun, acknowledged, states, steps) = (&begun, &acknowledged, &states, &steps);
+                let (begun, acknowledged, over) = (&begun, &acknowledged, &over);
+                let (states, steps) = (&states, &steps);
                 scope.spawn(move || {
                     let mut asked = reader;
                     loop {
@@ -99,18 +110,20 @@ fn every_answer_was_true_at_some_moment() {
                         let was_true = states[before..=after].iter().any(|state| state[query] == answer);
                         assert!(was_true, "query {query}, steps {before} to {after}: {answer:?}");
                         asked += 1;
-                        if before == steps.len() {
+                        if before == steps.len() || over.load(Ordering::SeqCst) {
                             break asked;
                         }
                     }
                 })
             })
             .collect();
+        let stop = SetOnDrop(&over);
         for step in &steps {
             begun.fetch_add(1, Ordering::SeqCst);
             assert!(take(&writer, step));
             acknowledged.fetch_add(1, Ordering::SeqCst);
         }
+        drop(stop);
         for reader in readers {
             assert!(reader.join().unwrap() > 0);
         }
@@ -129,10 +142,11 @@ fn a_peer_that_is_caught_up_sees_all_that_was_acknowledged() {
     let told: Vec<AtomicUsize> = (0..threads).map(|_| AtomicUsize::new(0)).collect();
     let offset = |thread: u128, number: u128| (thread * 1000 + number) as i64;
     thread::scope(|scope| {
+        let mut writers = Vec::new();
         for thread in 0..threads {
             let manager = TideRemoteLogMetadataManager::new(journal.clone());
             let told = &told[thread as usize];
-            scope.spawn(move || {
+            writers.push(scope.spawn(move || {
                 for number in 0..each {
                     let at = offset(thread, number);
                     let metadata = segment(thread * each + number, [at, at], &[(0, at)]);
@@ -141,13 +155,13 @@ fn a_peer_that_is_caught_up_sees_all_that_was_acknowledged() {
                     manager.update_remote_log_segment_metadata(finish).unwrap();
                     told.fetch_add(1, Ordering::SeqCst);
                 }
-            });
+            }));
         }
         let peer = TideRemoteLogMetadataManager::new(journal.clone());
         let mut left = true;
         while left {
+            left = writers.iter().any(|writer| !writer.is_finished());
             let known: Vec<usize> = told.iter().map(|told| told.load(Ordering::SeqCst)).collect();
-            left = known.iter().any(|known| *known < each as usize);
             assert!(peer.caught_up(&orders()).unwrap());
             for (thread, known) in known.into_iter().enumerate() {
                 let Some(last) = known.checked_sub(1) else { continue };

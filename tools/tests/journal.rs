@@ -244,6 +244,14 @@ fn what_is_not_there_or_not_one_is_told_by_the_status() {
     assert!(message.contains(&Uuid::from_u128(8).to_string()), "{message}");
 }
 
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// The tool needs no lock, and sees a state that the journal was in, though segments of the log retire under it.
 #[test]
 fn a_journal_that_is_being_written() {
@@ -268,6 +276,8 @@ fn a_journal_that_is_being_written() {
             }
             number
         });
+        // Also where an assertion fails: the scope waits for the writer.
+        let stop = SetOnDrop(&done);
         let mut highest = 0;
         while highest < 200 {
             let output = run(&["journal", home.path(), "--partition", "orders-0", "--format", "jsonl"], "");
@@ -291,7 +301,7 @@ fn a_journal_that_is_being_written() {
             assert!(ends.len() - finished <= 4, "{finished} of {}", ends.len());
             highest = last;
         }
-        done.store(true, Ordering::Relaxed);
+        drop(stop);
         assert!(writer.join().unwrap() > highest);
     });
     assert!(manager.journal().stats().last_checkpoint > 0);
