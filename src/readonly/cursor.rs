@@ -211,6 +211,11 @@ impl Cursor {
             self.done = true;
             return self.declare(&fault, Item::Torn);
         }
+        if self.info.state == SegmentState::Void {
+            // It came into use since, and the segment before it may have frames that were not seen.
+            self.done = true;
+            return Ok(Met::End);
+        }
         let is_first = offset == self.header.first_frame();
         let fault = (is_first && !rows.iter().any(|row| row.kind == Kind::Checkpoint)).then(|| {
             Table::no_checkpoint(offset.saturating_add(u64::from(header.table_offset)), rows.first())
