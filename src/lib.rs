@@ -12,6 +12,8 @@ pub mod readonly;
 mod recovery;
 pub mod remote_log;
 mod segment;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
 mod state;
 
 pub use commit::Batch;

@@ -108,6 +108,8 @@ counters! {
     prepared_bytes,
     /// Segments retired.
     retired,
+    /// Segments made of files of retired ones.
+    recycled,
     /// Microseconds spent in writes and flushes of frames, summed.
     write_micros,
 }

@@ -72,6 +72,7 @@ pub struct Options {
     pub(crate) idle_after: Duration,
     pub(crate) lock_wait: Duration,
     pub(crate) prepare_rate: u64,
+    pub(crate) recycled_files: usize,
     pub(crate) allow_network_fs: bool,
     pub(crate) observer: Option<Arc<dyn Observer>>,
 }
@@ -94,6 +95,7 @@ impl Default for Options {
             idle_after: Duration::from_millis(100),
             lock_wait: Duration::from_secs(10),
             prepare_rate: 1 << 30,
+            recycled_files: 2,
             allow_network_fs: false,
             observer: None,
         }
@@ -150,6 +152,9 @@ impl Options {
         lock_wait: Duration;
         /// Most bytes a second that preparing the next segment writes (default 1 GiB/s).
         prepare_rate: u64;
+        /// Most files of retired segments that are kept to become the next ones (default 2, at most 64; 0: none). They
+        /// spare a segment the zeros that are otherwise written first, and hold old payloads until they are used.
+        recycled_files: usize;
         /// Whether a network file system is accepted (default no: its locks and flushes promise less).
         allow_network_fs: bool;
     }
@@ -192,6 +197,7 @@ impl Options {
             "2 to 64",
         )?;
         check((1..=64).contains(&self.queue_depth), "queue_depth", self.queue_depth.into(), "1 to 64")?;
+        check(self.recycled_files <= 64, "recycled_files", self.recycled_files as u64, "at most 64")?;
         check(self.prepare_rate >= 1 << 20, "prepare_rate", self.prepare_rate, "at least 1 MiB a second")
     }
 }

@@ -91,6 +91,15 @@ impl FrameHeader {
         Ok(header)
     }
 
+    /// Whether the bytes are of a frame that was to begin at `offset`, sound or not: what an earlier use of the file
+    /// left names another LSN.
+    pub(crate) fn is_meant_for(bytes: &[u8], offset: u64, segment: &SegmentHeader) -> bool {
+        bytes.first_chunk::<FRAME_HEADER_LEN>().is_some_and(|bytes| {
+            let raw = FrameHeaderLayout::decode(bytes);
+            raw.magic == MAGIC && raw.lsn == segment.identity.lsn(offset).0
+        })
+    }
+
     /// Bytes of the table.
     pub const fn table_len(&self) -> u64 {
         self.row_count as u64 * ROW_LEN as u64

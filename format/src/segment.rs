@@ -7,6 +7,8 @@ use crate::{
 
 const MAGIC: [u8; 8] = *b"TIDELOG\n";
 const CHECKED: usize = 60;
+/// Flag: the file was that of an earlier segment.
+const RECYCLED: u32 = 1;
 
 layout! {
     SegmentHeaderLayout, 64 {
@@ -34,6 +36,8 @@ pub struct SegmentHeader {
     pub file_size: u64,
     /// Which segment it is.
     pub identity: SegmentIdentity,
+    /// The file was that of an earlier segment: behind the frames lies what that left, not zeros.
+    pub recycled: bool,
 }
 
 /// Why bytes are not a segment header that this version understands.
@@ -55,9 +59,15 @@ pub enum HeaderError {
 impl SegmentHeader {
     /// A header with these values, if a segment can have them.
     pub fn new(identity: SegmentIdentity, block_size: u32, file_size: u64) -> Result<Self, Fault> {
-        let header = Self { block_size, file_size, identity };
+        let header = Self { block_size, file_size, identity, recycled: false };
         header.check()?;
         Ok(header)
+    }
+
+    /// The header of a file that was that of an earlier segment, or was not.
+    pub const fn with_recycled(mut self, recycled: bool) -> Self {
+        self.recycled = recycled;
+        self
     }
 
     /// The offset of the first frame: the block after the header's.
@@ -80,7 +90,7 @@ impl SegmentHeader {
             log_id: self.identity.log_id.0,
             sequence: self.identity.sequence,
             base: self.identity.base.0,
-            flags: 0,
+            flags: if self.recycled { RECYCLED } else { 0 },
             checksum: 0,
         };
         raw.checksum = crc32fast::hash(&raw.encode()[..CHECKED]);
@@ -102,14 +112,15 @@ impl SegmentHeader {
         if raw.version != VERSION {
             return Err(HeaderError::UnsupportedVersion { found: raw.version, supported: VERSION });
         }
-        Fault::unless_equal(56, What::Flags, 0u32, raw.flags)?;
+        Fault::unless_equal(56, What::Flags, 0u32, raw.flags & !RECYCLED)?;
         let identity =
             SegmentIdentity { log_id: LogId(raw.log_id), sequence: raw.sequence, base: Lsn(raw.base) };
-        Ok(Self::new(identity, raw.block_size, raw.file_size)?)
+        let header = Self::new(identity, raw.block_size, raw.file_size)?;
+        Ok(header.with_recycled(raw.flags & RECYCLED != 0))
     }
 
     fn check(&self) -> Result<(), Fault> {
-        let Self { block_size, file_size, identity } = *self;
+        let Self { block_size, file_size, identity, .. } = *self;
         let good = block_size.is_power_of_two() && (BLOCK_SIZE_MIN..=BLOCK_SIZE_MAX).contains(&block_size);
         Fault::unless(good, 12, What::BlockSize, BLOCK_SIZE_MIN, block_size)?;
         let good = file_size >= FILE_SIZE_UNIT && file_size.is_multiple_of(FILE_SIZE_UNIT);

@@ -34,7 +34,7 @@ pub enum Step<'a> {
     Torn(Fault),
     /// The frames do not end here: something proves that a durable one was here.
     Corrupt(Fault),
-    /// The frames end here, and nothing was written behind them.
+    /// The frames end here, and nothing of this segment was written behind them.
     End {
         /// Where in the file they end.
         offset: u64,
@@ -176,10 +176,14 @@ impl Walk {
         let mut watermark = self.watermark;
         let mut written = self.is_written(source)?;
         if watermark <= here {
-            written |= self.look_ahead(source, |_, header| {
+            let mut frames = false;
+            let bytes = self.look_ahead(source, |_, header| {
+                frames = true;
                 watermark = watermark.max(header.watermark);
                 watermark <= here
             })?;
+            // In a file that was used before, only frames of this segment are remains of its writes.
+            written |= frames || (bytes && !self.segment.recycled);
         }
         self.watermark = watermark;
         Ok(if watermark > here {
@@ -193,7 +197,12 @@ impl Walk {
 
     fn is_written<S: Source>(&self, source: &mut S) -> Result<bool, S::Error> {
         let len = self.limit.saturating_sub(self.offset).min(u64::from(self.segment.block_size));
-        source.read(self.offset, len as usize).map(has_bytes)
+        let block = source.read(self.offset, len as usize)?;
+        Ok(if self.segment.recycled {
+            FrameHeader::is_meant_for(block, self.offset, &self.segment)
+        } else {
+            has_bytes(block)
+        })
     }
 
     /// Gives all good frame headers behind the current block to `visit`, until it returns false or the segment ends.

@@ -374,3 +374,59 @@ proptest! {
         prop_assert_eq!(matches!(outcome, Outcome::Corrupt(_)), index < durable, "{:?}", outcome);
     }
 }
+
+/// A segment that another one's frames lie under.
+fn recycled() -> (Image, Vec<usize>) {
+    let old = SegmentIdentity { sequence: 3, base: Lsn(0x0008_0000), ..common::identity() };
+    let old = SegmentHeader::new(old, common::BLOCK, FILE_SIZE_UNIT).unwrap();
+    let mut image = Image::new();
+    image.header = image.header.with_recycled(true);
+    image.bytes[..SEGMENT_HEADER_LEN].copy_from_slice(&image.header.encode());
+    let payload = [9; 1700];
+    let mut offset = image.end;
+    loop {
+        let lsn = old.identity.lsn(offset as u64);
+        let frame = common::build_frame(&old, lsn, lsn, &[(entry(stream(1), 7, &payload), &payload)]);
+        let Some(place) = image.bytes.get_mut(offset..offset + frame.len()) else { break };
+        place.copy_from_slice(&frame);
+        offset += frame.len();
+    }
+    let offsets = (0..3).map(|id| image.push_entry(Lsn::ZERO, id, &[id as u8; 700])).collect();
+    (image, offsets)
+}
+
+#[test]
+fn what_an_earlier_segment_left_is_no_torn_write() {
+    let (image, offsets) = recycled();
+    assert_eq!(image.outcome(Lsn::ZERO), (as_u64(&offsets), Outcome::End(image.end as u64)));
+    assert_eq!(SegmentHeader::decode(&image.bytes), Ok(image.header));
+    // Nothing of it is taken for a frame, wherever the frames end.
+    for end in (512..image.bytes.len()).step_by(512) {
+        let mut walk = Walk::new(&image.header, image.bytes.len() as u64, Lsn::ZERO);
+        let mut bytes = image.bytes.clone();
+        let old = &recycled().0.bytes[image.end..];
+        let shift = old.len().min(bytes.len() - end);
+        bytes[512..end].fill(0);
+        bytes[end..end + shift].copy_from_slice(&old[..shift]);
+        assert_eq!(finish(&mut walk, &bytes), (vec![], Outcome::End(512)));
+    }
+}
+
+#[test]
+fn a_torn_write_into_a_used_file_is_told_and_damage_there_is_found() {
+    let (mut image, offsets) = recycled();
+    image.bytes[offsets[2] + 20] ^= 1;
+    let (frames, outcome) = image.outcome(Lsn::ZERO);
+    assert_eq!(frames, as_u64(&offsets[..2]));
+    assert!(is_torn(outcome, What::HeaderChecksum, offsets[2] + 4), "{outcome:?}");
+    // Its first sector never came: a frame behind it tells.
+    let (mut image, offsets) = recycled();
+    let (old, _) = recycled();
+    image.bytes[offsets[1]..offsets[1] + 512].copy_from_slice(&old.bytes[8192..8704]);
+    let (frames, outcome) = image.outcome(Lsn::ZERO);
+    assert_eq!(frames, as_u64(&offsets[..1]));
+    assert!(matches!(outcome, Outcome::Torn(_)), "{outcome:?}");
+    let proof = image.lsn(offsets[2]);
+    image.push_entry(proof, 3, &[1; 100]);
+    assert!(matches!(image.outcome(Lsn::ZERO).1, Outcome::Corrupt(_)));
+}

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tidelog_format::{Lsn, Row, SegmentHeader};
+use tidelog_format::{Lsn, Row};
 
 use super::core::{Action, SMALL};
 use super::engine::Engine;
@@ -30,7 +30,7 @@ struct Sent {
     at: Instant,
 }
 
-struct Committer {
+pub(super) struct Committer {
     engine: Arc<Engine>,
     queue: Box<dyn WriteQueue>,
     sent: HashMap<u64, Sent>,
@@ -42,6 +42,15 @@ struct Committer {
     freed: bool,
     gathering: Gathering,
     stop: bool,
+}
+
+/// What a turn of the committer leaves.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Turn {
+    /// It started something: there may be more to do at once.
+    Busy,
+    /// There was nothing to do, and by itself there will be nothing for so long (None: ever).
+    Idle(Option<Duration>),
 }
 
 /// Runs until the log is closed, poisoned and dropped, or abandoned. A panic poisons the log and
@@ -57,7 +66,7 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: Box<dyn WriteQueue>) {
 }
 
 impl Committer {
-    fn new(engine: &Arc<Engine>, queue: Box<dyn WriteQueue>) -> Self {
+    pub(super) fn new(engine: &Arc<Engine>, queue: Box<dyn WriteQueue>) -> Self {
         Self {
             engine: Arc::clone(engine),
             queue,
@@ -72,7 +81,7 @@ impl Committer {
     }
 
     /// Tells everybody: those too whose wait was over and who were to be woken after the next submission.
-    fn end(mut self, failure: Option<String>) {
+    pub(super) fn end(mut self, failure: Option<String>) {
         let engine = Arc::clone(&self.engine);
         let mut wakes = std::mem::take(&mut self.wakes);
         let error = failure.map_or(Error::Closed, |cause| engine.poison(&cause));
@@ -88,30 +97,53 @@ impl Committer {
 
     fn work(&mut self) -> Result<()> {
         while !self.stop {
-            self.settle()?;
-            self.gather();
-            let (mut actions, timeout) = self.plan()?;
-            let (idle, alone) = (actions.is_empty(), actions.len() == 1);
-            for action in actions.drain(..) {
-                self.act(action, alone)?;
-            }
-            self.actions = actions;
-            if self.queue.backend() == Backend::Std {
-                // It writes before it returns.
-                self.wake_ahead();
-            }
-            self.queue.submit().map_err(|error| Error::io("submit to", self.engine.disk.path(), error))?;
-            self.engine.progress.wake_rest();
-            self.wake();
+            let turn = self.turn()?;
             if self.engine.abandoned.load(Ordering::Acquire) {
                 return Ok(());
             }
-            if idle && !self.stop {
-                let wait = self.queue.wait(timeout, &mut self.completions);
-                wait.map_err(|error| Error::io("wait for", self.engine.disk.path(), error))?;
+            if let (Turn::Idle(timeout), false) = (turn, self.stop) {
+                self.reap(timeout)?;
             }
         }
         Ok(())
+    }
+
+    /// Takes in what has completed and starts what is due.
+    pub(super) fn turn(&mut self) -> Result<Turn> {
+        self.settle()?;
+        self.gather();
+        let (mut actions, timeout) = self.plan()?;
+        let (idle, alone) = (actions.is_empty(), actions.len() == 1);
+        for action in actions.drain(..) {
+            self.act(action, alone)?;
+        }
+        self.actions = actions;
+        if self.queue.backend() == Backend::Std {
+            // It writes before it returns.
+            self.wake_ahead();
+        }
+        self.queue.submit().map_err(|error| Error::io("submit to", self.engine.disk.path(), error))?;
+        self.engine.progress.wake_rest();
+        self.wake();
+        Ok(if idle { Turn::Idle(timeout) } else { Turn::Busy })
+    }
+
+    /// Waits for completions, as long as the queue's contract says.
+    pub(super) fn reap(&mut self, timeout: Option<Duration>) -> Result<()> {
+        let wait = self.queue.wait(timeout, &mut self.completions);
+        wait.map_err(|error| Error::io("wait for", self.engine.disk.path(), error))
+    }
+
+    /// Writes and flushes whose completion was not taken in yet.
+    #[cfg(any(test, feature = "sim"))]
+    pub(super) fn in_flight(&self) -> usize {
+        self.queue.in_flight() + self.completions.len()
+    }
+
+    /// The log was closed, and all that was staged is durable.
+    #[cfg(any(test, feature = "sim"))]
+    pub(super) fn has_stopped(&self) -> bool {
+        self.stop
     }
 
     /// Tells the pipeline what has completed.
@@ -179,7 +211,7 @@ impl Committer {
 
     /// Asks the pipeline what to do. Without anything to do, the committer counts as asleep,
     /// until the deadline that comes with it.
-    fn plan(&mut self) -> Result<(Vec<Action>, Option<std::time::Duration>)> {
+    fn plan(&mut self) -> Result<(Vec<Action>, Option<Duration>)> {
         let mut core = self.engine.core.lock();
         core.check_poisoned()?;
         let now = self.engine.now();
@@ -191,7 +223,7 @@ impl Committer {
             actions.extend(core.poll_vouch(now).map(Action::Write));
         }
         let timeout = match (actions.is_empty(), core.is_capturing()) {
-            (true, true) => Some(std::time::Duration::ZERO),
+            (true, true) => Some(Duration::ZERO),
             (true, false) => core.sleep().map(|deadline| deadline.saturating_sub(now)),
             (false, _) => None,
         };
@@ -263,12 +295,10 @@ impl Committer {
     /// The segment that was prepared takes frames from now on.
     fn rotated(&mut self, writing: Writing) -> Result<()> {
         let engine = &self.engine;
-        let Writing { sequence, base, size, .. } = writing;
-        let file = engine.prepared.lock().remove(&sequence);
-        let file =
-            file.ok_or_else(|| Error::missing(engine.disk.path(), format!("prepared segment {sequence}")))?;
-        let header = SegmentHeader::new(engine.identity(sequence, base), engine.options.block_size, size)
-            .map_err(|fault| Error::fault(engine.disk.path(), fault))?;
+        let Writing { sequence, size, .. } = writing;
+        let prepared = engine.prepared.lock().remove(&sequence);
+        let (file, header) = prepared
+            .ok_or_else(|| Error::missing(engine.disk.path(), format!("prepared segment {sequence}")))?;
         engine.segments.push(Arc::new(Segment::writing(Arc::clone(&engine.disk), header, file)));
         Counters::add(&engine.counters.rotations, 1);
         engine.tell(Event::Rotated { sequence, size });
@@ -279,7 +309,6 @@ impl Committer {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
-    use std::time::Duration;
 
     use super::*;
     use crate::commit::Goal;

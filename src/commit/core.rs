@@ -63,6 +63,8 @@ pub(crate) struct Core {
     pub(crate) succession: Succession,
     pub(super) flights: Flights,
     pub(super) status: Status,
+    /// The log was closed, and all that was staged is durable.
+    pub(crate) complete: bool,
     pub(super) open: Option<OpenFrame>,
     pub(super) queue: VecDeque<ClosedFrame>,
     /// Buffers free for the next frames.
@@ -113,6 +115,7 @@ impl Core {
             succession,
             flights: Flights::starting_at(end),
             status: Status::Running,
+            complete: false,
             open: None,
             queue: VecDeque::new(),
             pool,

@@ -5,26 +5,28 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use event_listener::{Event as Room, Listener};
 use parking_lot::Mutex;
 use tidelog_format::{FRAME_HEADER_LEN, LogId, Lsn, SegmentIdentity, TRUNCATE_PAYLOAD_LEN};
 
 use super::batch::{Batch, Op, TruncateHint};
+use super::clock::Clock;
 use super::core::Core;
 use super::frame::{FrameWrite, SealedFrame};
 use super::keeper::Job;
 use super::notifier::Notice;
 use super::plan::Plan;
+use super::preparer::Prepared;
 use super::progress::{Goal, Progress, Wakes};
 use super::stage::{Blocked, Staged};
 use super::succession::Ask;
 use crate::error::{Error, Result};
-use crate::io::{Backend, Bell, Claimed, Disk, DiskFile, ForkGuard, FrameBuf, Reservation};
+use crate::io::{Backend, Bell, Claimed, Disk, ForkGuard, FrameBuf, Reservation};
 use crate::observe::{Counters, Event};
 use crate::options::Options;
-use crate::segment::{Segment, SegmentSet};
+use crate::segment::{Free, Segment, SegmentSet};
 
 /// How long an append may wait for room.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +52,9 @@ pub(crate) struct Engine {
     pub(crate) fork: ForkGuard,
     pub(crate) backend: OnceLock<Backend>,
     /// Prepared segments that no frame went to yet.
-    pub(crate) prepared: Mutex<HashMap<u64, Arc<dyn DiskFile>>>,
+    pub(crate) prepared: Mutex<HashMap<u64, Prepared>>,
+    /// Files of retired segments that are kept for the next ones.
+    pub(crate) free: Mutex<Vec<Free>>,
     /// Each is taken, and its thread ends, with the log.
     pub(crate) preparer: Mutex<Option<Sender<Ask>>>,
     pub(crate) keeper: Mutex<Option<Sender<Job>>>,
@@ -61,7 +65,7 @@ pub(crate) struct Engine {
     pub(crate) ending: AtomicBool,
     /// The log was dropped: threads end as soon as they can.
     pub(crate) abandoned: AtomicBool,
-    pub(crate) opened: Instant,
+    pub(crate) clock: Clock,
 }
 
 impl std::fmt::Debug for Engine {
@@ -80,7 +84,7 @@ thread_local! {
 
 impl Engine {
     pub(crate) fn now(&self) -> Duration {
-        self.opened.elapsed()
+        self.clock.now()
     }
 
     pub(crate) fn identity(&self, sequence: u64, base: Lsn) -> SegmentIdentity {
@@ -258,10 +262,8 @@ impl Engine {
             Error::missing(self.disk.path(), format!("segment {sequence}, which is being written"))
         })?;
         let header = segment.header()?;
-        let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
-        let clock = u64::try_from(clock).unwrap_or(u64::MAX);
         let sealed = frame
-            .seal(&header.identity, header.block_size, clock)
+            .seal(&header.identity, header.block_size, self.clock.wall())
             .map_err(|error| Error::io("allocate", segment.path(), error))?;
         segment.add_frame(lsn.0 - header.identity.base.0, &sealed.rows, &sealed.links);
         Ok((segment, sealed))
@@ -340,7 +342,6 @@ impl Engine {
         if let Some(segment) = writing.and_then(|writing| self.segments.get(writing.sequence)) {
             segment.finish(end);
         }
-        self.prepared.lock().clear();
     }
 
     /// The committer is done: the other threads end once they have done what they were given.
@@ -378,6 +379,14 @@ impl Engine {
         if wake {
             self.bell.ring();
         }
+    }
+
+    /// Nothing more is staged; what is staged becomes durable, and then the log ends.
+    pub(crate) fn close(&self) {
+        self.core.lock().close();
+        self.ending.store(true, Ordering::Release);
+        self.room.notify(usize::MAX);
+        self.bell.ring();
     }
 
     /// Nothing more is written; who waits gets `Closed`.

@@ -34,56 +34,112 @@ struct Pin {
     frame: Lsn,
 }
 
-struct Keeper {
+/// What a retirement has come to.
+#[derive(Clone, Copy, Debug)]
+struct Retiring {
+    oldest: u64,
+    /// The frame of the record that says so, once it is staged.
+    staged: Option<Lsn>,
+}
+
+/// What the next step of a retirement waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    Nothing,
+    Room,
+    Durable(Lsn),
+}
+
+pub(super) struct Keeper {
     engine: Arc<Engine>,
+    retiring: Option<Retiring>,
     pin: Option<Pin>,
     /// A segment whose index could not be read; told once.
     damaged: Option<u64>,
 }
 
 pub(crate) fn run(engine: &Arc<Engine>, jobs: &Receiver<Job>) {
-    let mut keeper = Keeper { engine: Arc::clone(engine), pin: None, damaged: None };
+    let mut keeper = Keeper::new(engine);
     while let Ok(job) = jobs.recv() {
-        let outcome = match job {
-            // One that has retired meanwhile, on a full disk, would leave its cache behind.
-            Job::Index(segment) if engine.segments.get(segment.sequence()).is_none() => Ok(()),
-            Job::Index(segment) => segment.write_index(),
-            Job::Retire => {
-                engine.retire_asked.store(false, Ordering::Release);
-                keeper.retire()
-            }
-        };
-        if let Err(error) = outcome {
+        if let Err(error) = keeper.serve(job) {
             engine.tell(Event::Background { cause: error.to_string() });
         }
     }
 }
 
 impl Keeper {
+    pub(super) fn new(engine: &Arc<Engine>) -> Self {
+        Self { engine: Arc::clone(engine), retiring: None, pin: None, damaged: None }
+    }
+
+    fn serve(&mut self, job: Job) -> Result<()> {
+        let mut wait = self.begin(job)?;
+        let mut listener = None;
+        loop {
+            match wait {
+                Wait::Nothing => return Ok(()),
+                // Listen first, try again, then wait: room freed in between is not missed.
+                Wait::Room => match listener.take() {
+                    None => listener = Some(self.engine.room.listen()),
+                    Some(listener) => {
+                        self.engine.bell.ring();
+                        listener.wait();
+                    }
+                },
+                // A failure is the outcome that the next step finds.
+                Wait::Durable(lsn) => drop(self.engine.progress.wait(Goal::durable(lsn), None)),
+            }
+            wait = self.advance()?;
+        }
+    }
+
+    /// Begins with a job, and goes as far as that is possible at once.
+    pub(super) fn begin(&mut self, job: Job) -> Result<Wait> {
+        match job {
+            // One that has retired meanwhile, on a full disk, would leave its cache behind.
+            Job::Index(segment) if self.engine.segments.get(segment.sequence()).is_none() => {}
+            Job::Index(segment) => segment.write_index()?,
+            Job::Retire => {
+                self.engine.retire_asked.store(false, Ordering::Release);
+                return self.advance();
+            }
+        }
+        Ok(Wait::Nothing)
+    }
+
     /// Moves the oldest segment forward as far as all before it is dead, and removes the files
     /// once that is durable. A file goes only after a durable record says so: that record was
     /// staged after all that emptied the file, so it vouches for it (SPEC.md, "Retirement").
-    fn retire(&mut self) -> Result<()> {
+    ///
+    /// In steps: whoever drives the keeper waits between them.
+    pub(super) fn advance(&mut self) -> Result<Wait> {
         let engine = Arc::clone(&self.engine);
-        let Some(oldest) = self.find_oldest()? else { return Ok(()) };
-        let lsn = loop {
-            match engine.core.lock().stage_oldest(oldest) {
-                Ok(lsn) => break lsn,
+        let Retiring { oldest, staged } = match self.retiring.take() {
+            Some(retiring) => retiring,
+            None => match self.find_oldest()? {
+                Some(oldest) => Retiring { oldest, staged: None },
+                None => return Ok(Wait::Nothing),
+            },
+        };
+        let lsn = match staged {
+            Some(lsn) => lsn,
+            None => match engine.core.lock().stage_oldest(oldest) {
+                Ok(lsn) => lsn,
                 Err(Blocked::Refused(error)) => return Err(error),
-                Err(Blocked::NoRoom) => {}
-            }
-            let listener = engine.room.listen();
-            match engine.core.lock().stage_oldest(oldest) {
-                Ok(lsn) => break lsn,
-                Err(Blocked::Refused(error)) => return Err(error),
-                Err(Blocked::NoRoom) => {}
-            }
-            engine.bell.ring();
-            listener.wait();
+                Err(Blocked::NoRoom) => {
+                    self.retiring = Some(Retiring { oldest, staged });
+                    return Ok(Wait::Room);
+                }
+            },
         };
         engine.bell.ring();
-        engine.progress.wait(Goal::durable(lsn), None)?;
-        self.remove_below(oldest)
+        let Some(outcome) = engine.progress.outcome(Goal::durable(lsn)) else {
+            self.retiring = Some(Retiring { oldest, staged: Some(lsn) });
+            return Ok(Wait::Durable(lsn));
+        };
+        outcome?;
+        self.remove_below(oldest)?;
+        Ok(Wait::Nothing)
     }
 
     /// The sequence that may become the oldest, if it is not so already.
@@ -171,8 +227,15 @@ impl Keeper {
         let gone = engine.segments.remove_below(oldest);
         Counters::add(&engine.counters.retired, gone.len() as u64);
         let mut outcome = Ok(());
+        // A full disk needs the room more.
+        let crowded = matches!(engine.core.lock().succession.failure(), Some(Error::NoSpace { .. }));
         for segment in gone {
-            outcome = outcome.and(segment.unlink());
+            let mut free = engine.free.lock();
+            let keep = !crowded && free.len() < engine.options.recycled_files;
+            match segment.retire(keep.then_some(engine.options.segment_size)) {
+                Ok(kept) => free.extend(kept),
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
         }
         // Void segments have a name and nothing else.
         let void = engine.core.lock().succession.forget_below(oldest);

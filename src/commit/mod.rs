@@ -5,6 +5,7 @@
 //! files, [`keeper`] retires them, [`notifier`] runs what belongs to others.
 
 mod batch;
+mod clock;
 mod committer;
 mod core;
 mod engine;
@@ -19,6 +20,8 @@ mod preparer;
 mod progress;
 mod resolve;
 mod stage;
+#[cfg(any(test, feature = "sim"))]
+mod stepped;
 mod succession;
 #[cfg(test)]
 mod tests;
@@ -31,4 +34,6 @@ pub(crate) use notifier::Notice;
 pub(crate) use preparer::Spare;
 pub(crate) use progress::{Goal, Mark};
 pub(crate) use stage::Blocked;
+#[cfg(any(test, feature = "sim"))]
+pub(crate) use stepped::Stepped;
 pub(crate) use threads::{Start, Threads};

@@ -181,6 +181,7 @@ impl Core {
         let done = matches!(self.status, Status::Closing) && self.is_idle() && !self.wants_vouching();
         done.then(|| {
             self.status = Status::Closed;
+            self.complete = true;
             Action::Stop
         })
     }

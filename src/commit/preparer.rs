@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
-use tidelog_format::FILE_SIZE_UNIT;
+use tidelog_format::{FILE_SIZE_UNIT, SegmentHeader};
 
 use super::engine::Engine;
 use super::succession::Ask;
 use crate::error::{Error, Result};
 use crate::io::DiskFile;
 use crate::observe::{Counters, Event};
-use crate::segment::{Fill, Pace, PrepareError, SegmentSpec, make_spare, name, prepare, take_spare};
+use crate::segment::{Fill, Free, Pace, PrepareError, SegmentSpec, make_spare, name, prepare, take};
+
+/// A segment's file, open for writing, and what it is.
+pub(crate) type Prepared = (Arc<dyn DiskFile>, SegmentHeader);
 
 /// The reserve, as found or made.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +31,7 @@ impl Spare {
     }
 }
 
-struct Preparer {
+pub(super) struct Preparer {
     engine: Arc<Engine>,
     spare: Option<Spare>,
     next_spare: u64,
@@ -37,22 +40,30 @@ struct Preparer {
 /// Serves requests until the log ends. `spare` is the reserve that opening found; numbers from
 /// `next_spare` on are free.
 pub(crate) fn run(engine: &Arc<Engine>, asks: &Receiver<Ask>, spare: Option<Spare>, next_spare: u64) {
-    let mut preparer = Preparer { engine: Arc::clone(engine), spare, next_spare };
+    let mut preparer = Preparer::new(engine, spare, next_spare);
     while let Ok(ask) = asks.recv() {
-        let result = preparer.serve(&ask);
-        preparer.report(&ask, result);
+        preparer.prepare(&ask);
     }
-    // Their locks would keep the next opening waiting for as long as a reader keeps the engine.
-    engine.prepared.lock().clear();
+    preparer.end();
 }
 
 impl Preparer {
-    fn report(&self, ask: &Ask, result: Result<(Arc<dyn DiskFile>, u64), PrepareError>) {
+    pub(super) fn new(engine: &Arc<Engine>, spare: Option<Spare>, next_spare: u64) -> Self {
+        Self { engine: Arc::clone(engine), spare, next_spare }
+    }
+
+    /// Makes what is asked for, and tells the pipeline how that went.
+    pub(super) fn prepare(&mut self, ask: &Ask) {
+        let result = self.serve(ask);
+        self.report(ask, result);
+    }
+
+    fn report(&self, ask: &Ask, result: Result<Prepared, PrepareError>) {
         let engine = &self.engine;
         let result = match result {
-            Ok((file, size)) => {
-                engine.prepared.lock().insert(ask.sequence, file);
-                Ok(size)
+            Ok((file, header)) => {
+                engine.prepared.lock().insert(ask.sequence, (file, header));
+                Ok(header.file_size)
             }
             Err(PrepareError::Poison(error)) => {
                 engine.poison(&format!("fsync of {}: {error}", engine.disk.path().display()));
@@ -77,21 +88,89 @@ impl Preparer {
         }
     }
 
-    fn serve(&mut self, ask: &Ask) -> Result<(Arc<dyn DiskFile>, u64), PrepareError> {
+    fn serve(&mut self, ask: &Ask) -> Result<Prepared, PrepareError> {
         if ask.reserve {
             return self.take_reserve(ask);
         }
-        self.ensure_spare(ask.checkpoint)?;
-        let engine = Arc::clone(&self.engine);
-        let fill = if ask.oversize { Fill::Allocate } else { Fill::Zero };
-        let spec = SegmentSpec { fill, ..self.spec(ask, ask.size) };
-        let prepared = self.with_pace(|pace| prepare(&*engine.disk, &spec, pace))?;
-        Ok((prepared, ask.size))
+        let outcome = self.ensure_spare(ask.checkpoint).and_then(|()| self.make(ask));
+        // The room of what is kept for later is needed now.
+        if matches!(outcome, Err(PrepareError::NoSpace(_))) && self.let_go() {
+            return self.ensure_spare(ask.checkpoint).and_then(|()| self.make(ask));
+        }
+        outcome
     }
 
-    fn spec(&self, ask: &Ask, size: u64) -> SegmentSpec {
+    fn make(&self, ask: &Ask) -> Result<Prepared, PrepareError> {
+        if let Some(old) = self.recycle(ask)? {
+            return Ok(old);
+        }
+        let blocks = if ask.oversize { Fill::Allocate } else { Fill::Zero };
+        let spec = self.spec(ask, ask.size, blocks);
+        let header = spec.header().map_err(PrepareError::Failed)?;
+        let file = self.with_pace(|pace| prepare(&*self.engine.disk, &spec, pace))?;
+        Ok((file, header))
+    }
+
+    /// Makes the segment of a file that a retired one left, which is all written already.
+    fn recycle(&self, ask: &Ask) -> Result<Option<Prepared>, PrepareError> {
+        let engine = &self.engine;
+        let mut kept = engine.free.lock();
+        let Some(place) = kept.iter().position(|free| free.size >= ask.size) else { return Ok(None) };
+        let chosen = kept.remove(place);
+        drop(kept);
+        let spec = self.spec(ask, chosen.size, Fill::Recycle);
+        let header = spec.header().map_err(PrepareError::Failed)?;
+        match take(&*engine.disk, &chosen.name(), &spec) {
+            Ok(file) => {
+                Counters::add(&engine.counters.recycled, 1);
+                Ok(Some((file, header)))
+            }
+            Err(poison @ PrepareError::Poison(_)) => Err(poison),
+            // A new file will do; this one is of no use. What stays is found by the next opening.
+            Err(_) => {
+                let _ = engine.disk.unlink(&chosen.name());
+                Ok(None)
+            }
+        }
+    }
+
+    /// Removes what is kept. False: there was nothing.
+    fn let_go(&self) -> bool {
+        let kept = std::mem::take(&mut *self.engine.free.lock());
+        kept.iter().filter(|free| self.engine.disk.unlink(&free.name()).is_ok()).count() > 0
+    }
+
+    /// No more is asked for. A successor that no frame went to is of no use to anybody: the next opening
+    /// would have to read all of it to see that. Only where the log was closed: of one that has
+    /// failed nobody knows what its files hold.
+    pub(super) fn end(&mut self) {
+        let engine = &self.engine;
+        // Their locks would keep the next opening waiting for as long as a reader keeps the engine.
+        let unused = std::mem::take(&mut *engine.prepared.lock());
+        let written = {
+            let core = engine.core.lock();
+            core.complete.then(|| core.succession.writing.map_or(0, |writing| writing.sequence))
+        };
+        // The highest alone: a crash may keep one removal and lose another, and numbers have no gaps.
+        let highest = unused.iter().max_by_key(|(sequence, _)| **sequence);
+        let (Some(written), Some((&sequence, (_, header)))) = (written, highest) else { return };
+        if sequence < written {
+            return;
+        }
+        let size = header.file_size;
+        drop(unused);
+        let mut kept = engine.free.lock();
+        let keep = kept.len() < engine.options.recycled_files && size == engine.options.segment_size;
+        match keep.then(|| Free::keep(&*engine.disk, sequence, size)) {
+            Some(Ok(free)) => kept.push(free),
+            // Left behind, it is void.
+            _ => drop(engine.disk.unlink(&name::segment(sequence))),
+        }
+    }
+
+    fn spec(&self, ask: &Ask, size: u64, fill: Fill) -> SegmentSpec {
         let identity = self.engine.identity(ask.sequence, ask.base);
-        SegmentSpec { identity, block_size: self.engine.options.block_size, size, fill: Fill::Zero }
+        SegmentSpec { identity, block_size: self.engine.options.block_size, size, fill }
     }
 
     fn with_pace<T>(&self, work: impl FnOnce(&mut Pace<'_>) -> T) -> T {
@@ -120,10 +199,12 @@ impl Preparer {
         Ok(())
     }
 
-    fn take_reserve(&mut self, ask: &Ask) -> Result<(Arc<dyn DiskFile>, u64), PrepareError> {
+    fn take_reserve(&mut self, ask: &Ask) -> Result<Prepared, PrepareError> {
         let Some(spare) = self.spare else { return Err(PrepareError::NoSpace(ask.size)) };
-        let file = take_spare(&*self.engine.disk, spare.number, &self.spec(ask, spare.size))?;
+        let spec = self.spec(ask, spare.size, Fill::Zero);
+        let header = spec.header().map_err(PrepareError::Failed)?;
+        let file = take(&*self.engine.disk, &name::spare(spare.number), &spec)?;
         self.spare = None;
-        Ok((file, spare.size))
+        Ok((file, header))
     }
 }

@@ -135,7 +135,13 @@ impl Progress {
         self.failed.get()
     }
 
-    fn outcome(&self, goal: Goal) -> Option<Result<()>> {
+    /// The outcome as far as it is known.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn known(&self, goal: Goal) -> Option<Result<()>> {
+        self.outcome(goal)
+    }
+
+    pub(super) fn outcome(&self, goal: Goal) -> Option<Result<()>> {
         if self.get(goal.mark) > goal.frame {
             return Some(Ok(()));
         }

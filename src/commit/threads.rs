@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle, ThreadId};
-use std::time::Instant;
 
 use parking_lot::Mutex;
 use tidelog_format::{FRAME_HEADER_LEN, LogId, Lsn};
 
+use super::clock::Clock;
 use super::committer;
 use super::core::Core;
 use super::engine::Engine;
@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::io::{Backend, Bell, Claimed, Disk, ForkGuard, FrameBuf, open_queue};
 use crate::observe::Counters;
 use crate::options::{BackendChoice, Options};
-use crate::segment::SegmentSet;
+use crate::segment::{Free, SegmentSet};
 use crate::state::State;
 
 /// What a pipeline starts from.
@@ -44,6 +44,7 @@ pub(crate) struct Start {
     pub(crate) bases: std::collections::BTreeMap<u64, Lsn>,
     pub(crate) spare: Option<Spare>,
     pub(crate) next_spare: u64,
+    pub(crate) free: Vec<Free>,
 }
 
 #[derive(Debug)]
@@ -52,60 +53,26 @@ pub(crate) struct Threads {
     ids: Mutex<Vec<ThreadId>>,
 }
 
-struct Inboxes {
-    asks: Receiver<Ask>,
-    jobs: Receiver<Job>,
-    notices: Receiver<Notice>,
+/// What the threads of a log are given to do, each its own.
+pub(super) struct Inboxes {
+    pub(super) asks: Receiver<Ask>,
+    pub(super) jobs: Receiver<Job>,
+    pub(super) notices: Receiver<Notice>,
 }
 
 impl Threads {
+    /// None: whoever has this steps the pipeline by hand.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn none() -> Self {
+        Self { handles: Mutex::default(), ids: Mutex::default() }
+    }
+
     pub(crate) fn start(start: Start) -> Result<(Arc<Engine>, Self)> {
-        let failed = |op: &'static str, disk: &Arc<dyn Disk>| {
-            let path = disk.path().to_path_buf();
-            move |error| Error::io(op, path, error)
-        };
-        let disk = Arc::clone(&start.disk);
-        let pool = pool(&start.options).map_err(failed("allocate staging buffers for", &disk))?;
-        let bell = Bell::new().map_err(failed("make an eventfd for", &disk))?;
-        let (preparer, asks) = channel();
-        let (keeper, jobs) = channel();
-        let (notifier, notices) = channel();
-        let sizes = Core::sizes(&start.options);
-        let succession = Succession::new(sizes, start.next_sequence, start.next_base, start.bases);
-        let core = Core::new(&start.options, start.state, succession, start.newest, start.end, pool.clone());
-        let engine = Arc::new(Engine {
-            log_id: start.log_id,
-            disk: start.disk,
-            segments: start.segments,
-            core: Mutex::new(core),
-            progress: Progress::new(start.end),
-            room: event_listener::Event::new(),
-            bell,
-            counters: Counters::default(),
-            arrivals: AtomicU64::new(0),
-            fork: ForkGuard::new(),
-            backend: OnceLock::new(),
-            prepared: Mutex::new(HashMap::new()),
-            preparer: Mutex::new(Some(preparer)),
-            keeper: Mutex::new(Some(keeper)),
-            notifier: Mutex::new(Some(notifier)),
-            retire_asked: AtomicBool::new(false),
-            ending: AtomicBool::new(false),
-            abandoned: AtomicBool::new(false),
-            opened: Instant::now(),
-            options: start.options,
-        });
+        let (lock, backend) = (Arc::clone(&start.lock), start.backend);
+        let reserve = (start.spare, start.next_spare);
+        let (engine, pool, inboxes) = assemble(start, Clock::start())?;
         let threads = Self { handles: Mutex::default(), ids: Mutex::default() };
-        let inboxes = Inboxes { asks, jobs, notices };
-        let started = threads.spawn(
-            &engine,
-            &start.lock,
-            pool,
-            start.backend,
-            inboxes,
-            (start.spare, start.next_spare),
-        );
-        if let Err(error) = started {
+        if let Err(error) = threads.spawn(&engine, &lock, pool, backend, inboxes, reserve) {
             engine.abandon();
             engine.end_threads();
             threads.join();
@@ -193,6 +160,48 @@ impl Threads {
     }
 }
 
+/// The engine that the threads are to share, its staging buffers, and what will tell the threads
+/// what to do.
+pub(super) fn assemble(start: Start, clock: Clock) -> Result<(Arc<Engine>, Vec<Arc<FrameBuf>>, Inboxes)> {
+    let failed = |op: &'static str, disk: &Arc<dyn Disk>| {
+        let path = disk.path().to_path_buf();
+        move |error| Error::io(op, path, error)
+    };
+    let disk = Arc::clone(&start.disk);
+    let pool = pool(&start.options).map_err(failed("allocate staging buffers for", &disk))?;
+    let bell = Bell::new().map_err(failed("make an eventfd for", &disk))?;
+    let (preparer, asks) = channel();
+    let (keeper, jobs) = channel();
+    let (notifier, notices) = channel();
+    let sizes = Core::sizes(&start.options);
+    let succession = Succession::new(sizes, start.next_sequence, start.next_base, start.bases);
+    let core = Core::new(&start.options, start.state, succession, start.newest, start.end, pool.clone());
+    let engine = Arc::new(Engine {
+        log_id: start.log_id,
+        disk: start.disk,
+        segments: start.segments,
+        core: Mutex::new(core),
+        progress: Progress::new(start.end),
+        room: event_listener::Event::new(),
+        bell,
+        counters: Counters::default(),
+        arrivals: AtomicU64::new(0),
+        fork: ForkGuard::new(),
+        backend: OnceLock::new(),
+        prepared: Mutex::new(HashMap::new()),
+        free: Mutex::new(start.free),
+        preparer: Mutex::new(Some(preparer)),
+        keeper: Mutex::new(Some(keeper)),
+        notifier: Mutex::new(Some(notifier)),
+        retire_asked: AtomicBool::new(false),
+        ending: AtomicBool::new(false),
+        abandoned: AtomicBool::new(false),
+        clock,
+        options: start.options,
+    });
+    Ok((engine, pool, Inboxes { asks, jobs, notices }))
+}
+
 fn pool(options: &Options) -> std::io::Result<Vec<Arc<FrameBuf>>> {
     let buffer = |slot| Ok(Claimed::new(options.frame_size, Some(slot as u16))?.reopen(FRAME_HEADER_LEN));
     (0..options.staging_buffers).map(buffer).collect()
@@ -224,6 +233,7 @@ pub(crate) mod tests {
             bases: BTreeMap::new(),
             spare: None,
             next_spare: 1,
+            free: Vec::new(),
         })
         .unwrap()
     }

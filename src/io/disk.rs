@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rustix::io::retry_on_intr;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 /// What a directory entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,15 @@ pub(crate) trait Disk: Send + Sync + Debug {
 
     /// The alignment that writes need, of offsets and lengths; 1 where any will do.
     fn dio_align(&self) -> io::Result<u32>;
+
+    /// Fills `buf` with random bytes.
+    fn random(&self, mut buf: &mut [u8]) -> io::Result<()> {
+        while !buf.is_empty() {
+            let got = retry_on_intr(|| getrandom(&mut *buf, GetRandomFlags::empty()))?;
+            buf = &mut buf[got..];
+        }
+        Ok(())
+    }
 }
 
 /// An open file.
@@ -86,7 +97,6 @@ pub(crate) trait DiskFile: Send + Sync + Debug {
     fn len(&self) -> io::Result<u64>;
 
     /// How many names the file has.
-    #[cfg_attr(not(test), expect(dead_code, reason = "recycling asks for it"))]
     fn links(&self) -> io::Result<u64>;
 
     /// Reads through the page cache. Fewer bytes than asked for only at the end of the file.
@@ -116,7 +126,6 @@ pub(crate) trait DiskFile: Send + Sync + Debug {
     fn map(&self, len: u64) -> io::Result<Arc<dyn Mapping>>;
 
     /// How many maps of this open file live, counting those that only handed-out bytes keep.
-    #[cfg_attr(not(test), expect(dead_code, reason = "recycling asks for it"))]
     fn maps(&self) -> usize;
 
     /// Takes the lock, trying until `wait` is over, then `WouldBlock`: a write that a killed process left in flight
@@ -128,6 +137,12 @@ pub(crate) trait DiskFile: Send + Sync + Debug {
 
     /// Whether writes pass the page cache by.
     fn is_direct(&self) -> bool;
+
+    /// The file as the simulated disk knows it, if it is one of its.
+    #[cfg(any(test, feature = "sim"))]
+    fn simulated(&self) -> Option<&super::sim::SimFile> {
+        None
+    }
 }
 
 /// A file mapped for reading.

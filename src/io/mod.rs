@@ -13,6 +13,8 @@ mod frame_buf;
 mod map;
 mod queue;
 mod ring;
+#[cfg(any(test, feature = "sim"))]
+pub(crate) mod sim;
 mod std_queue;
 
 #[allow(unused_imports)]

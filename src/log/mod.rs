@@ -3,6 +3,8 @@
 mod futures;
 mod open;
 mod reading;
+#[cfg(any(test, feature = "sim"))]
+mod simulated;
 #[cfg(test)]
 mod tests;
 
@@ -14,9 +16,13 @@ use tidelog_format::{Lsn, StreamId};
 
 use self::futures::Aim;
 pub use self::futures::{Append, Durable};
+#[cfg(any(test, feature = "sim"))]
+use crate::commit::Stepped;
 use crate::commit::{Batch, Blocked, Engine, Goal, Mark, Notice, Op, Patience, Threads, TruncateHint};
 use crate::error::{Error, Result};
 use crate::io::Backend;
+#[cfg(any(test, feature = "sim"))]
+use crate::io::sim::SimDisk;
 use crate::observe::Stats;
 use crate::options::{IdRule, Options};
 use crate::recovery::RecoveryReport;
@@ -60,7 +66,9 @@ impl Drop for Inner {
         if self.engine.fork.is_child() {
             return;
         }
-        open::leave(self.engine.disk.path(), &self.lock);
+        if self.lock.strong_count() > 0 {
+            open::leave(self.engine.disk.path(), &self.lock);
+        }
         self.engine.abandon();
     }
 }
@@ -70,6 +78,14 @@ impl Log {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let open::Opened { engine, threads, report, lock } = open::open(path.as_ref(), options)?;
         Ok(Self { inner: Arc::new(Inner { engine, threads, report, lock }) })
+    }
+
+    /// The log in the directory of a simulated disk, and what drives it.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn simulated(disk: &SimDisk, options: Options) -> Result<(Self, Stepped)> {
+        let (engine, stepped, report) = simulated::open(disk, options)?;
+        let inner = Inner { engine, threads: Threads::none(), report, lock: Weak::new() };
+        Ok((Self { inner: Arc::new(inner) }, stepped))
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -203,7 +219,7 @@ impl Log {
     /// With gaps between ids, the last id that a truncation leaves is looked up before the tail
     /// lock is taken, and good only while the stream stays as it is: if it does not, it is looked
     /// up again.
-    fn hinted<P>(
+    pub(crate) fn hinted<P>(
         &self,
         batch: &Batch<P>,
         mut append: impl FnMut(&[TruncateHint]) -> Result<Lsn>,
@@ -280,10 +296,7 @@ impl Log {
     pub fn close(&self) -> Result<()> {
         let engine = self.engine();
         engine.check_fork()?;
-        engine.core.lock().close();
-        engine.ending.store(true, std::sync::atomic::Ordering::Release);
-        engine.room.notify(usize::MAX);
-        engine.bell.ring();
+        engine.close();
         self.inner.threads.join();
         match engine.progress.failure() {
             Some(error @ Error::Poisoned { .. }) => Err(error.clone()),

@@ -58,7 +58,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Opened> {
     Ok(Opened { engine, threads, report, lock: watched })
 }
 
-fn start(
+pub(super) fn start(
     options: Options,
     disk: Arc<dyn Disk>,
     lock: Arc<dyn Any + Send + Sync>,
@@ -80,6 +80,7 @@ fn start(
         bases: recovered.bases,
         spare: recovered.spare,
         next_spare: recovered.next_spare,
+        free: recovered.free,
     }
 }
 

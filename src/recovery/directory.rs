@@ -18,6 +18,8 @@ pub(crate) struct Directory {
     pub(crate) indexes: Vec<u64>,
     /// Size by number.
     pub(crate) spares: BTreeMap<u64, u64>,
+    /// Files of retired segments, by number: their sizes.
+    pub(crate) free: BTreeMap<u64, u64>,
     pub(crate) temporaries: Vec<String>,
     pub(crate) strangers: Vec<PathBuf>,
 }
@@ -44,6 +46,9 @@ impl Directory {
                 Name::Spare(number) => {
                     directory.spares.insert(number, len);
                 }
+                Name::Free(number) => {
+                    directory.free.insert(number, len);
+                }
                 Name::Temporary => directory.temporaries.push(name.to_string_lossy().into_owned()),
             }
         }
@@ -54,7 +59,7 @@ impl Directory {
     /// Whether there is nothing but what a file system puts into its root.
     pub(crate) fn is_empty(&self) -> bool {
         let strange = self.strangers.iter().any(|path| !path.ends_with("lost+found"));
-        self.segments.is_empty() && self.spares.is_empty() && !strange
+        self.segments.is_empty() && self.spares.is_empty() && self.free.is_empty() && !strange
     }
 }
 

@@ -18,7 +18,7 @@ use crate::commit::Spare;
 use crate::error::{Error, Result};
 use crate::io::{Access, AlignedBuf, Disk};
 use crate::options::{Create, Options};
-use crate::segment::{Segment, name};
+use crate::segment::{Free, Segment, name};
 use crate::state::State;
 
 use directory::Directory;
@@ -42,6 +42,7 @@ pub(crate) struct Recovered {
     pub(crate) bases: BTreeMap<u64, Lsn>,
     pub(crate) spare: Option<Spare>,
     pub(crate) next_spare: u64,
+    pub(crate) free: Vec<Free>,
     pub(crate) report: RecoveryReport,
 }
 
@@ -68,8 +69,10 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, options: &Options) -> Result<Recover
     if directory.is_empty() && options.create == Create::Never {
         return Err(Error::NotALog { path: disk.path().into(), reason: "there is no segment file".into() });
     }
-    if directory.segments.is_empty() && !directory.is_empty() && directory.spares.is_empty() {
-        let reason = format!("it holds other files, such as {}", directory.strangers[0].display());
+    let has_own =
+        !(directory.segments.is_empty() && directory.spares.is_empty() && directory.free.is_empty());
+    if let (false, false, Some(stranger)) = (has_own, directory.is_empty(), directory.strangers.first()) {
+        let reason = format!("it holds other files, such as {}", stranger.display());
         return Err(Error::NotALog { path: disk.path().into(), reason });
     }
     // A log never lacks segments where it has index caches: they are of segments that have ended.
@@ -109,6 +112,7 @@ impl Recovery<'_> {
         let oldest = state.oldest();
         self.clean(oldest)?;
         let (spare, next_spare) = self.spare()?;
+        let free = self.free()?;
         let log_id = match self.log_id {
             Some(log_id) => log_id,
             None => random_id(&**self.disk)?,
@@ -133,6 +137,7 @@ impl Recovery<'_> {
             bases,
             spare,
             next_spare,
+            free,
             report: std::mem::take(&mut self.report),
         })
     }
@@ -236,7 +241,7 @@ impl Recovery<'_> {
         };
         let file = self.disk.open(&name, Access::Write).map_err(wrap("open"))?;
         file.lock(self.options.lock_wait).map_err(wrap("lock"))?;
-        let piece = (1 << 20_u64).max(u64::from(header.block_size));
+        let piece = (1 << 20_u64).max(u64::from(header.block_size)).min(replayed.end - replayed.proven);
         let mut buf = AlignedBuf::new(piece as usize).map_err(wrap("allocate"))?;
         let mut at = replayed.proven;
         while at < replayed.end {
@@ -302,6 +307,19 @@ impl Recovery<'_> {
         Ok((best, best.map_or(1, |best| Spare::number_after(best.number))))
     }
 
+    /// What retired segments left, as many as are wanted, as far as a segment can be made of them.
+    fn free(&mut self) -> Result<Vec<Free>> {
+        let found = std::mem::take(&mut self.directory.free);
+        let found = found.into_iter().map(|(number, size)| Free { number, size });
+        let (mut kept, useless): (Vec<_>, Vec<_>) =
+            found.partition(|free| free.size == self.options.segment_size);
+        let surplus = kept.split_off(kept.len().min(self.options.recycled_files));
+        for free in useless.into_iter().chain(surplus) {
+            self.remove(&free.name())?;
+        }
+        Ok(kept)
+    }
+
     /// Where a header cannot be read, the end of the segment before is a lower bound of the base:
     /// fences are then kept for longer than they are needed.
     fn bases(&self, oldest: u64) -> BTreeMap<u64, Lsn> {
@@ -334,14 +352,6 @@ impl Recovery<'_> {
 
 fn random_id(disk: &dyn Disk) -> Result<LogId> {
     let mut id = [0; 16];
-    let mut filled = 0;
-    while filled < id.len() {
-        let got = rustix::rand::getrandom(&mut id[filled..], rustix::rand::GetRandomFlags::empty());
-        match got {
-            Ok(got) => filled += got,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Error::io("draw a log id for", disk.path(), error.into())),
-        }
-    }
+    disk.random(&mut id).map_err(|error| Error::io("draw a log id for", disk.path(), error))?;
     Ok(LogId(id))
 }

@@ -54,6 +54,7 @@ mod in_memory;
 mod journal;
 mod manager;
 mod metadata;
+mod ordered;
 mod partition;
 mod pending;
 mod segments;

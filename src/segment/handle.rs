@@ -12,7 +12,7 @@ use super::index_file::{self, Index};
 use super::runs::{Runs, Select, StreamRuns};
 use super::source::{FileSource, Via, with_second_look};
 use super::window::{Access, Window};
-use super::{Error, Result, name, prepare, rebuild};
+use super::{Error, Result, name, rebuild};
 use crate::io::{Access as FileAccess, Disk, DiskFile, Mapping};
 use crate::options::ReadMode;
 use crate::state::Link;
@@ -351,18 +351,23 @@ impl Segment {
         equal(48, What::Base, known.identity.base.0, identity.base.0)
     }
 
-    /// Removes the names of a segment that has retired. `self` must be the log's last reference;
-    /// for whoever else holds one the file is opened first, so that it stays readable.
-    pub(crate) fn unlink(self: Arc<Self>) -> Result<()> {
-        if Arc::strong_count(&self) > 1
-            && let Err(error @ Error::Io { .. }) = self.open()
-        {
-            return Err(error);
-        }
-        for name in [name::index(self.sequence), name::segment(self.sequence)] {
-            prepare::unlink_if_there(&*self.disk, &name)
-                .map_err(|error| Error::io("unlink", self.disk.path().join(name), error))?;
-        }
-        Ok(())
+    pub(super) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// Opens the file, for those who read on when it has lost its name.
+    pub(super) fn open_for_holders(&self) -> Result<()> {
+        self.open().map(drop)
+    }
+
+    /// Whether nobody has a frame of it, or bytes that share its map, and its file has one name. Of
+    /// whoever has the segment this is the last one.
+    pub(super) fn ends_unread(self) -> bool {
+        drop(self.map.into_inner());
+        let file = match self.opened.into_inner() {
+            Some(opened) => Arc::into_inner(opened).map(|opened| opened.file),
+            None => self.disk.open(&name::segment(self.sequence), FileAccess::Read).ok(),
+        };
+        file.is_some_and(|file| file.maps() == 0 && file.links().is_ok_and(|links| links == 1))
     }
 }

@@ -6,6 +6,7 @@ mod index_file;
 pub(crate) mod name;
 mod prepare;
 mod rebuild;
+mod recycle;
 mod runs;
 mod set;
 mod source;
@@ -21,10 +22,11 @@ use crate::error::{Error, Result};
 
 #[allow(unused_imports)]
 pub(crate) use self::{
-    frame::FrameRead,
+    frame::{FrameRead, Moment},
     handle::Segment,
     name::Name,
-    prepare::{Fill, Pace, PrepareError, SegmentSpec, make_spare, prepare, take_spare},
+    prepare::{Fill, Pace, PrepareError, SegmentSpec, make_spare, prepare, take},
+    recycle::Free,
     runs::{Run, Select, StreamRuns},
     set::SegmentSet,
     source::FileSource,

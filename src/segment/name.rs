@@ -6,6 +6,7 @@ const DIGITS: usize = 20;
 const SEGMENT: &str = ".log";
 const INDEX: &str = ".idx";
 const SPARE: &str = ".spare";
+const FREE: &str = ".free";
 const TEMPORARY: &str = ".new";
 
 /// What a file's name says.
@@ -17,6 +18,8 @@ pub(crate) enum Name {
     Index(u64),
     /// A reserve for the full disk.
     Spare(u64),
+    /// The file of a retired segment, kept to become another one.
+    Free(u64),
     /// Any of them while it is being made. One that is found is left over.
     Temporary,
 }
@@ -41,6 +44,7 @@ impl Name {
             SEGMENT => Some(Self::Segment(number)),
             INDEX => Some(Self::Index(number)),
             SPARE => Some(Self::Spare(number)),
+            FREE => Some(Self::Free(number)),
             _ => None,
         }
     }
@@ -59,6 +63,11 @@ pub(crate) fn index(sequence: u64) -> String {
 /// The name of a reserve.
 pub(crate) fn spare(number: u64) -> String {
     format!("{number:0DIGITS$}{SPARE}")
+}
+
+/// The name of a retired segment's file that is kept.
+pub(crate) fn free(number: u64) -> String {
+    format!("{number:0DIGITS$}{FREE}")
 }
 
 /// The name that a file has until it is whole.
@@ -82,6 +91,7 @@ mod tests {
             assert_eq!(parse(&segment(number)), Some(Name::Segment(number)));
             assert_eq!(parse(&index(number)), Some(Name::Index(number)));
             assert_eq!(parse(&spare(number)), Some(Name::Spare(number)));
+            assert_eq!(parse(&free(number)), Some(Name::Free(number)));
             assert_eq!(parse(&temporary(&segment(number))), Some(Name::Temporary));
         }
         assert_eq!(temporary(&segment(7)), "00000000000000000007.log.new");

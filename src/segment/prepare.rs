@@ -25,6 +25,8 @@ pub(crate) enum Fill {
     Zero,
     /// Room is set aside only: for a segment that is written once and at once.
     Allocate,
+    /// They are those of an earlier segment, as it left them.
+    Recycle,
 }
 
 /// What a prepared file shall be.
@@ -49,6 +51,7 @@ impl SegmentSpec {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no sequence is left"));
         }
         SegmentHeader::new(self.identity, self.block_size, self.size)
+            .map(|header| header.with_recycled(self.fill == Fill::Recycle))
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
     }
 }
@@ -96,7 +99,8 @@ pub(crate) fn prepare(
     publish(disk, &name::segment(spec.identity.sequence), spec.size, |file| {
         let wrap = |error| PrepareError::new(error, spec.size);
         match spec.fill {
-            Fill::Zero => fill_with_zeros(file, spec.size, pace),
+            // Not from a file that was there before.
+            Fill::Zero | Fill::Recycle => fill_with_zeros(file, spec.size, pace),
             Fill::Allocate => file.allocate(spec.size).map_err(wrap),
         }?;
         write_header(file, &header).map_err(wrap)
@@ -113,24 +117,24 @@ pub(crate) fn make_spare(
     publish(disk, &name::spare(number), size, |file| fill_with_zeros(file, size, pace)).map(drop)
 }
 
-/// Turns a reserve of exactly the size that `spec` asks for into a segment, which takes no room.
-/// Where that fails before the rename, the reserve is still one.
-pub(crate) fn take_spare(
+/// Turns a file of exactly the size that `spec` asks for, all of it written, into a segment: a reserve,
+/// or what a retired segment left. That takes no room. Where it fails before the rename, the file
+/// keeps its name.
+pub(crate) fn take(
     disk: &dyn Disk,
-    number: u64,
+    from: &str,
     spec: &SegmentSpec,
 ) -> Result<Arc<dyn DiskFile>, PrepareError> {
-    let reserve = name::spare(number);
     let into_segment = || {
-        let file = disk.open(&reserve, Access::Write)?;
+        let file = disk.open(from, Access::Write)?;
         let len = file.len()?;
         if len != spec.size {
-            let text = format!("reserve {number} has {len} bytes, not {}", spec.size);
+            let text = format!("{from} has {len} bytes, not {}", spec.size);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         write_header(&*file, &spec.header()?)?;
         file.sync_all()?;
-        disk.rename(&reserve, &name::segment(spec.identity.sequence))?;
+        disk.rename(from, &name::segment(spec.identity.sequence))?;
         Ok(file)
     };
     let file = into_segment().map_err(|error| PrepareError::new(error, spec.size))?;
@@ -300,12 +304,12 @@ mod tests {
         make_spare(&*home.disk, 3, SIZE, &mut unpaced(&mut |_| {})).unwrap();
         assert_eq!(home.names(), [name::spare(3)]);
         let larger = SegmentSpec { size: 2 * SIZE, ..spec(9) };
-        assert!(matches!(take_spare(&*home.disk, 3, &larger), Err(PrepareError::Failed(_))));
+        assert!(matches!(take(&*home.disk, &name::spare(3), &larger), Err(PrepareError::Failed(_))));
         assert_eq!(home.names(), [name::spare(3)]);
-        take_spare(&*home.disk, 3, &spec(9)).unwrap();
+        take(&*home.disk, &name::spare(3), &spec(9)).unwrap();
         assert_eq!(home.names(), [name::segment(9)]);
         assert_prepared(&home, &spec(9));
-        assert!(matches!(take_spare(&*home.disk, 3, &spec(10)), Err(PrepareError::Failed(_))));
+        assert!(matches!(take(&*home.disk, &name::spare(3), &spec(10)), Err(PrepareError::Failed(_))));
         assert_eq!(spec(9).identity, identity(9));
     }
 }

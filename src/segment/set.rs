@@ -31,7 +31,7 @@ impl SegmentSet {
         Arc::make_mut(&mut segments).push(segment);
     }
 
-    /// Takes out all below `sequence`, for [`Segment::unlink`].
+    /// Takes out all below `sequence`, for [`Segment::retire`].
     pub(crate) fn remove_below(&self, sequence: u64) -> Vec<Arc<Segment>> {
         let mut segments = self.segments.write();
         let count = segments.partition_point(|segment| segment.sequence() < sequence);
@@ -155,7 +155,7 @@ mod tests {
         let set = set(&home, &[1, 2]);
         let held = set.get(1).unwrap();
         for segment in set.remove_below(2) {
-            segment.unlink().unwrap();
+            segment.retire(None).unwrap();
         }
         assert_eq!(home.names(), [] as [&str; 0]);
         assert_eq!(held.checkpoint().unwrap().oldest, 1);

@@ -349,7 +349,7 @@ fn bytes_outlive_the_segment_and_its_file() {
     let segment = Arc::new(live.reopened(&home));
     let reader = Arc::clone(&segment);
     drop(live);
-    segment.unlink().unwrap();
+    segment.retire(None).unwrap();
     assert_eq!(home.names(), [] as [&str; 0]);
     // It was never opened before it was unlinked.
     assert_eq!(reader.lookup(A).unwrap().unwrap().runs.len(), 1);

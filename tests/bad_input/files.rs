@@ -41,7 +41,12 @@ impl Sound {
             }
             assert!(id < 2000, "no segment is prepared ahead");
         };
-        log.close().unwrap();
+        // As a crash leaves it: closing removes the segment that was prepared and not used.
+        let home = {
+            let crashed = copy(home.path());
+            log.close().unwrap();
+            crashed
+        };
         let log = Log::open(home.path(), options(backend)).unwrap();
         let (newest, void) = (log.recovery().newest.unwrap(), log.recovery().void_segments);
         log.close().unwrap();

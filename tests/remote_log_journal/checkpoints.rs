@@ -202,9 +202,17 @@ fn a_mark_that_was_lost_does_no_harm() {
     let end = record(3, 1, &1u64.to_be_bytes());
     append_raw(&log, &[add(1), record(1, 1, &[]), add(2), state(1, 1, 1), end, add(3)]);
     drop(log);
-    let (_log, manager) = env.open();
+    let (log, manager) = env.open();
     assert_eq!(list(&manager).iter().map(number).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(manager.journal().report().unwrap().checkpoint, None);
+    // The mark is made good.
+    assert_eq!((log.stream(STREAM).unwrap().first, manager.journal().stats().entries), (Some(2), 5));
+    log.close().unwrap();
+    drop((log, manager));
+    let (_log, manager) = env.open();
+    let report = manager.journal().report().unwrap();
+    assert_eq!((report.checkpoint, report.entries), (Some(1), 5));
+    assert_eq!(list(&manager).iter().map(number).collect::<Vec<_>>(), [1, 2, 3]);
 }
 
 #[test]

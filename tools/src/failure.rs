@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::process::ExitCode;
 
 use tidelog::remote_log::JournalError;
 
@@ -16,15 +15,15 @@ pub(crate) enum Verdict {
     Unreadable,
 }
 
-impl From<Verdict> for ExitCode {
-    fn from(verdict: Verdict) -> Self {
-        Self::from(match verdict {
-            Verdict::Clean => 0,
-            Verdict::Damage => 1,
+impl Verdict {
+    pub(crate) const fn status(self) -> u8 {
+        match self {
+            Self::Clean => 0,
+            Self::Damage => 1,
             // As clap has it.
-            Verdict::Usage => 2,
-            Verdict::Unreadable => 3,
-        })
+            Self::Usage => 2,
+            Self::Unreadable => 3,
+        }
     }
 }
 

@@ -275,7 +275,14 @@ impl Opening {
         let outcome = entries.replay(|| journal.strong_count() > 0);
         let Some(shared) = journal.upgrade() else { return };
         let report = match outcome {
-            Ok(Replay { store, report, first, next, last_checkpoint, .. }) => {
+            Ok(Replay { store, report, mut first, next, last_checkpoint, covered, .. }) => {
+                // A process that ended between a checkpoint and the mark before it left that to do. A log that
+                // takes no appends keeps what could go.
+                if let Some(begin) = covered.filter(|begin| *begin > first)
+                    && shared.log.obsolete(shared.stream, begin - 1).is_ok()
+                {
+                    first = begin;
+                }
                 *shared.state.write() = store;
                 *shared.tail.lock() = Tail { first, next, last_checkpoint, ..Tail::default() };
                 Some(report)

@@ -16,7 +16,7 @@ use crate::out::{SCHEMA_VERSION, json, text, warn};
 const SPANS_MAX: usize = 4;
 
 /// Shows what a journal comes to.
-pub(crate) fn journal(args: &JournalArgs) -> Result<Verdict, Failure> {
+pub(crate) fn journal(args: &JournalArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let log = ReadOnlyLog::open(&args.dir)?;
     let id = args.journal.map_or_else(|| only_journal(&log), Ok)?;
     let journal = JournalView::read(&log, id)?;
@@ -27,7 +27,7 @@ pub(crate) fn journal(args: &JournalArgs) -> Result<Verdict, Failure> {
     for damage in journal.damage() {
         warn(&format!("newer events may be missing: {damage}"));
     }
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(out);
     let printed = match (args.format, partition) {
         (DumpFormat::Text, None) => print_journal(&mut out, &journal),
         (DumpFormat::Text, Some(partition)) => print_partition(&mut out, partition),
@@ -113,7 +113,7 @@ fn delete_state(partition: PartitionView<'_>) -> Option<&'static str> {
     partition.deletion().map(|deletion| show::delete_state_name(deletion.state))
 }
 
-fn print_journal(out: &mut impl Write, journal: &JournalView) -> io::Result<()> {
+fn print_journal(out: &mut dyn Write, journal: &JournalView) -> io::Result<()> {
     let mut rows = table(&[
         "partition",
         "topic id",
@@ -160,7 +160,7 @@ fn print_journal(out: &mut impl Write, journal: &JournalView) -> io::Result<()> 
     )
 }
 
-fn print_partition(out: &mut impl Write, partition: PartitionView<'_>) -> io::Result<()> {
+fn print_partition(out: &mut dyn Write, partition: PartitionView<'_>) -> io::Result<()> {
     let tp = partition.topic_id_partition();
     write!(out, "partition={} topic_id={}", text::quote(name(tp).as_bytes()), tp.topic_id)?;
     match partition.deletion() {
@@ -211,14 +211,14 @@ fn spans(epoch: &EpochView) -> String {
     if words.is_empty() { "-".into() } else { words.join(" ") }
 }
 
-fn line(out: &mut impl Write, word: &str, fields: Fields) -> io::Result<()> {
+fn line(out: &mut dyn Write, word: &str, fields: Fields) -> io::Result<()> {
     let mut value = object(fields);
     value["schema_version"] = SCHEMA_VERSION.into();
     value["type"] = word.into();
     json::line(out, &value)
 }
 
-fn list_journal(out: &mut impl Write, journal: &JournalView) -> io::Result<()> {
+fn list_journal(out: &mut dyn Write, journal: &JournalView) -> io::Result<()> {
     let partitions = journal.partitions();
     let (stats, report) = (journal.stats(), journal.report());
     line(
@@ -236,7 +236,7 @@ fn list_journal(out: &mut impl Write, journal: &JournalView) -> io::Result<()> {
     partitions.into_iter().try_for_each(|partition| list_sums(out, partition))
 }
 
-fn list_sums(out: &mut impl Write, partition: PartitionView<'_>) -> io::Result<()> {
+fn list_sums(out: &mut dyn Write, partition: PartitionView<'_>) -> io::Result<()> {
     let sums = Sums::of(partition);
     let mut fields = show::partition(partition.topic_id_partition());
     fields.extend([
@@ -253,7 +253,7 @@ fn list_sums(out: &mut impl Write, partition: PartitionView<'_>) -> io::Result<(
     line(out, "partition", fields)
 }
 
-fn list_partition(out: &mut impl Write, partition: PartitionView<'_>) -> io::Result<()> {
+fn list_partition(out: &mut dyn Write, partition: PartitionView<'_>) -> io::Result<()> {
     list_sums(out, partition)?;
     for segment in partition.segments() {
         line(out, "segment", show::segment(&segment))?;

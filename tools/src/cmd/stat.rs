@@ -12,16 +12,15 @@ use crate::out::table::{align, table};
 use crate::out::{SCHEMA_VERSION, json, state_name, warn};
 
 /// Adds up what the log holds.
-pub(crate) fn stat(args: &StatArgs) -> Result<Verdict, Failure> {
+pub(crate) fn stat(args: &StatArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let log = ReadOnlyLog::open(&args.dir)?;
     let summary = Summary::of(&log);
     for error in &summary.unreadable {
         warn(&error.to_string());
     }
-    let mut out = io::stdout().lock();
     match args.format {
-        StatFormat::Text => print_text(&mut out, &log, &summary),
-        StatFormat::Json => json::line(&mut out, &as_json(&log, &summary)),
+        StatFormat::Text => print_text(out, &log, &summary),
+        StatFormat::Json => json::line(out, &as_json(&log, &summary)),
     }
     .map_err(Failure::Output)?;
     Ok(match (summary.damage, summary.unreadable.len()) {
@@ -31,7 +30,7 @@ pub(crate) fn stat(args: &StatArgs) -> Result<Verdict, Failure> {
     })
 }
 
-fn print_text(out: &mut impl Write, log: &ReadOnlyLog, summary: &Summary) -> io::Result<()> {
+fn print_text(out: &mut dyn Write, log: &ReadOnlyLog, summary: &Summary) -> io::Result<()> {
     let mut segments = table(&[
         "segment", "state", "base", "size", "used", "fill", "frames", "records", "entries", "payload",
     ]);
@@ -69,7 +68,7 @@ fn print_text(out: &mut impl Write, log: &ReadOnlyLog, summary: &Summary) -> io:
     print_totals(out, log, summary)
 }
 
-fn print_totals(out: &mut impl Write, log: &ReadOnlyLog, summary: &Summary) -> io::Result<()> {
+fn print_totals(out: &mut dyn Write, log: &ReadOnlyLog, summary: &Summary) -> io::Result<()> {
     let Summary { total, file_bytes, used_bytes, damage, torn, .. } = summary;
     let Sums { frames, records, entries, payload_bytes, .. } = total;
     let overhead = summary.overhead_bytes();

@@ -12,12 +12,12 @@ use super::{SCHEMA_VERSION, control, journal, payload, text};
 use crate::args::{DumpArgs, KindName, PayloadForm};
 
 /// Writes a value as one line.
-pub(crate) fn line(out: &mut impl Write, value: &Value) -> io::Result<()> {
+pub(crate) fn line(out: &mut dyn Write, value: &Value) -> io::Result<()> {
     writeln!(out, "{}", tame(&value.to_string()))
 }
 
 /// Writes a record's line.
-pub(crate) fn record(out: &mut impl Write, record: &Record, args: &DumpArgs) -> io::Result<()> {
+pub(crate) fn record(out: &mut dyn Write, record: &Record, args: &DumpArgs) -> io::Result<()> {
     let row = &record.row;
     let mut value = json!({
         "schema_version": SCHEMA_VERSION,
@@ -67,7 +67,7 @@ fn put_payload(value: &mut Value, bytes: &[u8], args: &DumpArgs) {
 }
 
 /// Writes a line on something that is wrong, or torn.
-pub(crate) fn finding(out: &mut impl Write, word: &str, damage: &Corruption) -> io::Result<()> {
+pub(crate) fn finding(out: &mut dyn Write, word: &str, damage: &Corruption) -> io::Result<()> {
     let mut value = json!({ "schema_version": SCHEMA_VERSION, "type": word });
     if let Some(id) = damage.stream {
         value["stream"] = stream(id);

@@ -12,7 +12,7 @@ use super::{control, journal, payload};
 use crate::args::{DumpArgs, KindName, PayloadForm};
 
 /// Writes a record's line.
-pub(crate) fn record(out: &mut impl Write, record: &Record, args: &DumpArgs) -> io::Result<()> {
+pub(crate) fn record(out: &mut dyn Write, record: &Record, args: &DumpArgs) -> io::Result<()> {
     let Record { segment, frame, lsn, index, row, .. } = record;
     let word = if matches!(record.payload, Payload::Damaged(_)) { "damaged" } else { "record" };
     let kind = KindName::from(row.kind).as_str();
@@ -45,7 +45,7 @@ pub(crate) fn record(out: &mut impl Write, record: &Record, args: &DumpArgs) -> 
     writeln!(out)
 }
 
-fn payload(out: &mut impl Write, bytes: &[u8], args: &DumpArgs) -> io::Result<()> {
+fn payload(out: &mut dyn Write, bytes: &[u8], args: &DumpArgs) -> io::Result<()> {
     if let Some(shown) = payload::for_text(bytes, args.payload, args.max_payload) {
         write!(out, " payload={}", shown.characters)?;
         if shown.cut > 0 {
@@ -56,7 +56,7 @@ fn payload(out: &mut impl Write, bytes: &[u8], args: &DumpArgs) -> io::Result<()
 }
 
 /// Writes a line on something that is wrong, or torn.
-pub(crate) fn finding(out: &mut impl Write, word: &str, damage: &Corruption) -> io::Result<()> {
+pub(crate) fn finding(out: &mut dyn Write, word: &str, damage: &Corruption) -> io::Result<()> {
     write!(out, "{word}")?;
     if let Some(stream) = damage.stream {
         write!(out, " stream={stream}")?;
@@ -65,7 +65,7 @@ pub(crate) fn finding(out: &mut impl Write, word: &str, damage: &Corruption) -> 
     writeln!(out)
 }
 
-fn fault(out: &mut impl Write, damage: &Corruption) -> io::Result<()> {
+fn fault(out: &mut dyn Write, damage: &Corruption) -> io::Result<()> {
     let Corruption { offset, what, expected, actual, .. } = damage;
     let (file, what) = (path(&damage.file), quote(what.as_bytes()));
     write!(out, " file={file} offset={offset} what={what} expected={expected:#x} actual={actual:#x}")

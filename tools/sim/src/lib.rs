@@ -1,0 +1,1 @@
+//! Crashes tidelog on a simulated disk and checks what is left.
