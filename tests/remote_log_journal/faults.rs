@@ -1,9 +1,8 @@
 //! Faults that other stores of this kind had, as far as a journal can have them and no other file here shows them.
 //!
-//! Those that are left out have no counterpart: 16 and 36 are about a reader and a test of Kafka's, 25 about a snapshot
-//! file, 47 about a broker, 42 and 43 about one topic partition lagging behind another (below: about many events).
-//! 23 and 30 are about power cuts, which the tests of crashes cover; here is what the journal adds. 31 is a matter of
-//! measurement.
+//! Those that no test shows have no counterpart here: 16 and 36 are about a reader and a test of Kafka's, 25 about a
+//! snapshot file, 31 about the time that a list takes. 23 and 30 are about power cuts too, which the tests of the log
+//! cover.
 
 use std::fs;
 use std::path::Path;
