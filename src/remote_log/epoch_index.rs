@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::arena::Ix;
 use super::metadata::{RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate};
 use super::ordered::Ordered;
-use super::segments::{Segment, Segments, point};
+use super::segments::{Segment, Segments, Span, point};
 use super::spans::Spans;
 use super::treap::{self, ABOVE, BELOW, Links, Tree};
 use super::types::{LeaderEpoch, RemoteLogSegmentState, TopicIdPartition};
@@ -131,6 +131,16 @@ impl EpochIndex {
             ahead.extend(links.iter().flatten());
         }
         self.sorted(found)
+    }
+
+    /// Each leader epoch of each segment, with the segment and the offsets at which that answers while it is
+    /// finished.
+    pub(super) fn members(&self) -> impl Iterator<Item = (LeaderEpoch, &Segment, Option<Span>)> {
+        let members = self.segments.all_members();
+        members.map(|member| {
+            let segment = self.segments.segment_of(member);
+            (self.segments.member(member).epoch, segment, self.segments.span(member))
+        })
     }
 
     fn sorted(&self, mut segments: Vec<Ix>) -> Vec<Ix> {

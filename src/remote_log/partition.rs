@@ -7,6 +7,7 @@ use super::codec::Event;
 use super::epoch_index::{Cursor, EpochIndex};
 use super::error::RemoteStorageError;
 use super::metadata::{Effect, RemoteLogSegmentMetadata, RemotePartitionDeleteMetadata};
+use super::segments::Span;
 use super::types::{
     CustomMetadata, LeaderEpoch, RemoteLogSegmentState, RemotePartitionDeleteState, TopicIdPartition,
 };
@@ -250,6 +251,12 @@ impl Partition {
     /// The highest end offset of the finished segments that carry an epoch.
     pub(super) fn highest(&self, epoch: LeaderEpoch) -> Option<i64> {
         self.index.highest(epoch)
+    }
+
+    /// Each leader epoch of each segment, with the segment's state and the offsets at which it answers while
+    /// it is finished.
+    pub(super) fn members(&self) -> impl Iterator<Item = (LeaderEpoch, RemoteLogSegmentState, Option<Span>)> {
+        self.index.members().map(|(epoch, segment, span)| (epoch, segment.state, span))
     }
 
     /// All segments, by start offset and id.

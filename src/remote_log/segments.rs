@@ -72,6 +72,11 @@ pub(super) fn point(offset: i64) -> u64 {
     offset.cast_unsigned() ^ 1 << 63
 }
 
+/// The offset that a [`point`] stands for.
+pub(super) fn offset(point: u64) -> i64 {
+    (point ^ 1 << 63).cast_signed()
+}
+
 /// All segments of a partition.
 #[derive(Debug, Default)]
 pub(super) struct Segments {
@@ -111,6 +116,11 @@ impl Segments {
     /// The members of a segment, by rising epoch.
     fn members_of(&self, segment: Ix) -> impl Iterator<Item = Ix> {
         std::iter::successors(self.arena[segment].first_member, |member| self.members[*member].next)
+    }
+
+    /// The members of all segments.
+    pub(super) fn all_members(&self) -> impl Iterator<Item = Ix> {
+        self.all_from(None).flat_map(|segment| self.members_of(segment))
     }
 
     /// The segment that a member is a part of.

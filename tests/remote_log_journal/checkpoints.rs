@@ -55,9 +55,9 @@ fn a_checkpoint_holds_what_is_live() {
     assert_delete_refused(refused, Some(MARKED), DELETE_FINISHED);
 }
 
-/// Fault 24: whatever of it is read, the segment that finished last answers.
+/// Whatever of it is read, the segment that finished last answers.
 #[test]
-fn the_winner_stays_the_winner() {
+fn fault_24_the_winner_stays_the_winner() {
     let env = Env::new();
     let (log, manager) = env.open();
     // They finish in another order than they are added and numbered in.
@@ -83,9 +83,9 @@ fn the_winner_stays_the_winner() {
     assert_eq!(at(&env.open().1, 50), Some(2));
 }
 
-/// Fault 29: the journal stays short.
+/// The journal stays short.
 #[test]
-fn checkpoints_come_when_most_is_dead() {
+fn fault_29_checkpoints_come_when_most_is_dead() {
     let env = Env::new();
     let log = env.log();
     let options = JournalOptions::new().checkpoint_after(Some(100));

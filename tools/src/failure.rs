@@ -3,21 +3,25 @@
 use std::fmt;
 use std::io;
 
-/// What a command that could finish found.
+use tidelog::remote_log::JournalError;
+
+/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Clean,
     Damage,
+    Usage,
     /// Something could not be read or opened.
     Unreadable,
 }
 
 impl Verdict {
     pub(crate) const fn status(self) -> u8 {
-        // 2 is what clap gives for wrong usage.
         match self {
             Self::Clean => 0,
             Self::Damage => 1,
+            // As clap has it.
+            Self::Usage => 2,
             Self::Unreadable => 3,
         }
     }
@@ -27,6 +31,11 @@ impl Verdict {
 #[derive(Debug)]
 pub(crate) enum Failure {
     Log(tidelog::Error),
+    Journal(JournalError),
+    /// What was asked for is not there.
+    Absent(String),
+    /// What was asked for may be one of several.
+    Ambiguous(String),
     Input(io::Error),
     Output(io::Error),
 }
@@ -46,6 +55,8 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Log(error) => error.fmt(f),
+            Self::Journal(error) => error.fmt(f),
+            Self::Absent(message) | Self::Ambiguous(message) => f.write_str(message),
             Self::Input(error) => write!(f, "standard input: {error}"),
             Self::Output(error) => write!(f, "standard output: {error}"),
         }
@@ -56,7 +67,13 @@ impl From<&Failure> for Verdict {
     fn from(failure: &Failure) -> Self {
         match failure {
             broken if broken.is_broken_pipe() => Self::Clean,
-            Failure::Log(tidelog::Error::Corrupt(_)) => Self::Damage,
+            Failure::Log(tidelog::Error::Corrupt(_))
+            | Failure::Journal(
+                JournalError::Log(tidelog::Error::Corrupt(_))
+                | JournalError::Record { .. }
+                | JournalError::Checkpoint { .. },
+            ) => Self::Damage,
+            Failure::Ambiguous(_) => Self::Usage,
             _ => Self::Unreadable,
         }
     }
@@ -65,5 +82,11 @@ impl From<&Failure> for Verdict {
 impl From<tidelog::Error> for Failure {
     fn from(error: tidelog::Error) -> Self {
         Self::Log(error)
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
     }
 }

@@ -14,6 +14,7 @@ mod record;
 mod registry;
 mod replay;
 mod stage;
+mod view;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +26,10 @@ use tidelog_format::{Lsn, StreamId};
 
 use self::checkpoint::Checkpoint;
 pub use self::error::JournalError;
+pub use self::record::Record as JournalRecord;
 pub use self::replay::JournalReport;
 use self::replay::{Entries, Replay};
+pub use self::view::{EpochView, JournalView, PartitionView};
 use super::codec::Event;
 use super::error::RemoteStorageError;
 use super::pending::Pending;

@@ -1,5 +1,6 @@
 //! Reads a journal from its first live entry to its end.
 
+use bytes::Bytes;
 use tidelog_format::StreamId;
 
 use super::super::codec::Event;
@@ -8,6 +9,7 @@ use super::super::store::Store;
 use super::super::types::RemoteLogSegmentState;
 use super::error::JournalError;
 use super::record::Record;
+use crate::error::Error;
 use crate::log::Log;
 use crate::options::ReadMode;
 use crate::reader::{ReadOptions, ReadUpTo, Reader};
@@ -85,17 +87,31 @@ impl Entries {
     /// Takes all of them, as long as the result is `wanted`.
     pub(super) fn replay(self, wanted: impl Fn() -> bool) -> Result<Replay, JournalError> {
         let Self { reader, stream, next } = self;
-        let mut replay = Replay { first: next, next, ..Replay::default() };
-        for entry in reader {
-            let entry = entry?;
-            let record = Record::decode(&entry.payload).map_err(|cause| JournalError::Record {
+        let entries = reader.map(|entry| entry.map(|entry| (entry.id, entry.payload)));
+        Replay::of(stream, next, entries, wanted)
+    }
+}
+
+impl Replay {
+    /// What the entries of a stream come to, with their ids, as long as the result is `wanted`; `next` is
+    /// the id after them.
+    pub(super) fn of(
+        stream: StreamId,
+        next: u64,
+        entries: impl Iterator<Item = Result<(u64, Bytes), Error>>,
+        wanted: impl Fn() -> bool,
+    ) -> Result<Self, JournalError> {
+        let mut replay = Self { first: next, next, ..Self::default() };
+        for entry in entries {
+            let (id, payload) = entry?;
+            let record = Record::decode(&payload).map_err(|cause| JournalError::Record {
                 stream,
-                id: entry.id,
+                id,
                 cause: cause.into(),
             })?;
-            replay.take(entry.id, record).map_err(|(checkpoint, what)| JournalError::Checkpoint {
+            replay.take(id, record).map_err(|(checkpoint, what)| JournalError::Checkpoint {
                 stream,
-                id: entry.id,
+                id,
                 checkpoint,
                 what,
             })?;
@@ -110,9 +126,7 @@ impl Entries {
             Stage::Start | Stage::Events => Ok(replay),
         }
     }
-}
 
-impl Replay {
     /// Takes the next record; else gives the checkpoint that is not whole, and why.
     fn take(&mut self, id: u64, record: Record) -> Result<(), (u64, &'static str)> {
         self.report.entries += 1;

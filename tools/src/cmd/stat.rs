@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use tidelog::readonly::{ReadOnlyLog, SegmentInfo};
 
 use super::summary::{StreamSums, Summary, Sums};
 use crate::args::{StatArgs, StatFormat};
 use crate::failure::{Failure, Verdict};
+use crate::out::table::{align, table};
 use crate::out::{SCHEMA_VERSION, json, state_name, warn};
 
 /// Adds up what the log holds.
@@ -48,7 +48,7 @@ fn print_text(out: &mut dyn Write, log: &ReadOnlyLog, summary: &Summary) -> io::
             sums.payload_bytes.to_string(),
         ]);
     }
-    writeln!(out, "{}\n", align(segments, 1).trim_fmt())?;
+    writeln!(out, "{}\n", align(segments, &[1]).trim_fmt())?;
     let mut streams =
         table(&["stream", "records", "entries", "moved", "payload", "first", "last", "segments"]);
     for (stream, StreamSums { sums, moved, ids, segments }) in &summary.streams {
@@ -64,7 +64,7 @@ fn print_text(out: &mut dyn Write, log: &ReadOnlyLog, summary: &Summary) -> io::
             segments.map_or_else(|| "-".into(), |(first, last)| format!("{first}-{last}")),
         ]);
     }
-    writeln!(out, "{}\n", align(streams, 0).trim_fmt())?;
+    writeln!(out, "{}\n", align(streams, &[0]).trim_fmt())?;
     print_totals(out, log, summary)
 }
 
@@ -89,23 +89,6 @@ fn print_totals(out: &mut dyn Write, log: &ReadOnlyLog, summary: &Summary) -> io
         percent(overhead, *used_bytes)
     )?;
     writeln!(out, "frames={frames} records={records} entries={entries} damage={damage} torn={torn}")
-}
-
-fn table(head: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(head);
-    table
-}
-
-/// Numbers to the right, behind the first words.
-fn align(mut table: Table, words: usize) -> Table {
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
-        if index != words {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }
 
 /// One digit behind the point; `-` of nothing.

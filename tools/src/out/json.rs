@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tidelog::readonly::{Payload, Record};
 use tidelog::{Corruption, StreamId};
 
-use super::{SCHEMA_VERSION, control, payload, text};
+use super::{SCHEMA_VERSION, control, journal, payload, text};
 use crate::args::{DumpArgs, KindName, PayloadForm};
 
 /// Writes a value as one line.
@@ -43,16 +43,27 @@ pub(crate) fn record(out: &mut dyn Write, record: &Record, args: &DumpArgs) -> i
                 value[key] = number(found);
             }
         }
-        Payload::Sound(bytes) => {
-            if let Some(shown) = payload::for_json(bytes, args.payload, args.max_payload) {
-                value["payload"] = shown.characters.into();
-                value["payload_encoding"] = shown.encoding.into();
-                value["payload_cut"] = shown.cut.into();
+        Payload::Sound(bytes) if journal::is_entry(row) && args.payload == PayloadForm::Utf8 => {
+            match journal::fields(bytes) {
+                Ok(fields) => value["journal"] = journal::object(fields),
+                Err(error) => {
+                    value["journal"] = json!({ "event": "undecodable", "error": error });
+                    put_payload(&mut value, bytes, args);
+                }
             }
         }
+        Payload::Sound(bytes) => put_payload(&mut value, bytes, args),
         Payload::Skipped => {}
     }
     line(out, &value)
+}
+
+fn put_payload(value: &mut Value, bytes: &[u8], args: &DumpArgs) {
+    if let Some(shown) = payload::for_json(bytes, args.payload, args.max_payload) {
+        value["payload"] = shown.characters.into();
+        value["payload_encoding"] = shown.encoding.into();
+        value["payload_cut"] = shown.cut.into();
+    }
 }
 
 /// Writes a line on something that is wrong, or torn.

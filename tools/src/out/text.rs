@@ -8,7 +8,7 @@ use std::path::Path;
 use tidelog::Corruption;
 use tidelog::readonly::{Payload, Record};
 
-use super::{control, payload};
+use super::{control, journal, payload};
 use crate::args::{DumpArgs, KindName, PayloadForm};
 
 /// Writes a record's line.
@@ -30,17 +30,29 @@ pub(crate) fn record(out: &mut dyn Write, record: &Record, args: &DumpArgs) -> i
                 write!(out, " {key}={number}")?;
             }
         }
-        Payload::Sound(bytes) => {
-            if let Some(shown) = payload::for_text(bytes, args.payload, args.max_payload) {
-                write!(out, " payload={}", shown.characters)?;
-                if shown.cut > 0 {
-                    write!(out, " cut={}", shown.cut)?;
+        Payload::Sound(bytes) if journal::is_entry(row) && args.payload == PayloadForm::Utf8 => {
+            match journal::fields(bytes) {
+                Ok(fields) => write!(out, "{}", journal::pairs(&fields))?,
+                Err(error) => {
+                    write!(out, " event=undecodable error={}", quote(error.as_bytes()))?;
+                    payload(out, bytes, args)?;
                 }
             }
         }
+        Payload::Sound(bytes) => payload(out, bytes, args)?,
         Payload::Skipped => {}
     }
     writeln!(out)
+}
+
+fn payload(out: &mut dyn Write, bytes: &[u8], args: &DumpArgs) -> io::Result<()> {
+    if let Some(shown) = payload::for_text(bytes, args.payload, args.max_payload) {
+        write!(out, " payload={}", shown.characters)?;
+        if shown.cut > 0 {
+            write!(out, " cut={}", shown.cut)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a line on something that is wrong, or torn.
