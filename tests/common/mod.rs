@@ -3,6 +3,7 @@
 
 pub(crate) mod child;
 pub(crate) mod content;
+pub(crate) mod disk;
 pub(crate) mod files;
 
 use std::collections::BTreeMap;
