@@ -2,7 +2,7 @@
 //! that makes the file system; says so where one is missing.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,12 +49,12 @@ impl LoopDisk {
         let disk = Self { home, frozen: false };
         File::create(disk.image()).unwrap().set_len(mib << 20).unwrap();
         fs::create_dir(disk.mount_point()).unwrap();
-        let mut make = match kind {
+        let mut builder = match kind {
             FileSystem::Ext4 => command("mkfs.ext4", &["-q", "-m", "0"]),
             FileSystem::PlainExt4 => command("mkfs.ext4", &["-q", "-m", "0", "-O", "^has_journal"]),
             FileSystem::Xfs => command("mkfs.xfs", &["-q"]),
         };
-        let made = run(make.arg(disk.image())).and_then(|()| disk.mount());
+        let made = run(builder.arg(disk.image())).and_then(|()| disk.mount());
         made.map_err(|error| eprintln!("skipped: no {kind:?} on a loop device: {error}")).ok()?;
         disk.check_that_it_is_none_of_the_machines();
         Some(disk)
@@ -98,6 +98,16 @@ impl LoopDisk {
         run(command("mount", &["-o", "remount,ro"]).arg(self.mount_point())).unwrap();
     }
 
+    /// Has ext4 meet an error, after which it takes no writes.
+    pub(crate) fn fail_to_read_only(&self) {
+        self.check_that_it_is_none_of_the_machines();
+        let wanted = ["-o", "remount,errors=remount-ro"];
+        run(command("mount", &wanted).arg(self.mount_point())).unwrap();
+        let device = self.device();
+        let trigger = Path::new("/sys/fs/ext4").join(device.file_name().unwrap()).join("trigger_fs_error");
+        fs::write(trigger, "as the test wants it").unwrap();
+    }
+
     /// Shuts the file system down at once: what it holds in memory is lost, and every later call fails.
     pub(crate) fn cut(&self, cut: Cut) -> io::Result<()> {
         let order = match cut {
@@ -127,7 +137,6 @@ impl LoopDisk {
 
     /// Fills the disk to the last block.
     pub(crate) fn fill(&self) {
-        use std::io::Write;
         let mut file = fs::OpenOptions::new().create(true).append(true).open(self.ballast()).unwrap();
         for size in [1 << 20, 4096] {
             while file.write_all(&vec![1; size]).and_then(|()| file.sync_data()).is_ok() {}
@@ -138,28 +147,37 @@ impl LoopDisk {
     pub(crate) fn leave(&self, bytes: u64) {
         // On a full XFS it could not be made.
         File::create(self.ballast()).unwrap();
-        let stat = rustix::fs::statvfs(&self.mount_point()).unwrap();
+        let stat = rustix::fs::statvfs(self.mount_point()).unwrap();
         let Some(surplus) = (stat.f_bavail * stat.f_frsize).checked_sub(bytes) else { return };
         let file = File::create(self.mount_point().join("set aside")).unwrap();
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, surplus).unwrap();
         file.sync_all().unwrap();
     }
 
-    /// The device's sectors from this byte on are lost: reading them is an error from now on.
-    pub(crate) fn lose_from(&self, byte: u64) {
+    /// The device's sectors from this byte on are lost: every read and write of them fails. Gives what they held.
+    pub(crate) fn lose_from(&self, byte: u64) -> Vec<u8> {
         self.check_that_it_is_none_of_the_machines();
-        fs::OpenOptions::new().write(true).open(self.image()).unwrap().set_len(byte).unwrap();
+        run(command("sync", &["-f"]).arg(self.mount_point())).unwrap();
+        let mut lost = Vec::new();
+        let mut image = fs::OpenOptions::new().read(true).write(true).open(self.image()).unwrap();
+        image.seek(SeekFrom::Start(byte)).unwrap();
+        image.read_to_end(&mut lost).unwrap();
+        image.set_len(byte).unwrap();
+        run(command("losetup", &["-c"]).arg(self.device())).unwrap();
+        lost
+    }
+
+    /// The sectors work again, and hold this.
+    pub(crate) fn bring_back(&self, byte: u64, lost: &[u8]) {
+        let mut image = fs::OpenOptions::new().write(true).open(self.image()).unwrap();
+        image.seek(SeekFrom::Start(byte)).unwrap();
+        image.write_all(lost).unwrap();
         run(command("losetup", &["-c"]).arg(self.device())).unwrap();
     }
 
-    /// Where the first bytes of a file lie on the device.
-    pub(crate) fn place_of(&self, file: &Path) -> u64 {
-        let map = command("filefrag", &["-e", "-b4096"]).arg(file).output().unwrap();
-        let map = String::from_utf8(map.stdout).unwrap();
-        // "   0:        0..     255:       2560..      2815:    256: ..."
-        let first = map.lines().find_map(|line| line.trim_start().strip_prefix("0:")).expect(&map);
-        let start = first.split(':').nth(1).unwrap().split("..").next().unwrap().trim();
-        4096 * start.parse::<u64>().unwrap()
+    fn is_mounted(&self) -> bool {
+        let number = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
+        number(&self.mount_point()) != number(self.home.path())
     }
 
     fn device(&self) -> PathBuf {
@@ -185,7 +203,7 @@ impl LoopDisk {
         }
         let name = self.device().file_name().unwrap().to_owned();
         let behind = fs::read_to_string(Path::new("/sys/block").join(&name).join("loop/backing_file"));
-        assert_eq!(Path::new(behind.unwrap().trim_end()), self.image().canonicalize().unwrap(), "{name:?}");
+        assert_eq!(Path::new(behind.unwrap().trim_end()), self.image().canonicalize().unwrap());
     }
 }
 
@@ -201,11 +219,14 @@ impl Drop for LoopDisk {
     }
 }
 
-impl LoopDisk {
-    fn is_mounted(&self) -> bool {
-        let number = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
-        number(&self.mount_point()) != number(self.home.path())
-    }
+/// Where the first bytes of a file lie on its device.
+pub(crate) fn place_of(file: &Path) -> u64 {
+    let map = command("filefrag", &["-e", "-b4096"]).arg(file).output().unwrap();
+    let map = String::from_utf8(map.stdout).unwrap();
+    // "   0:        0..     255:       2560..      2815:    256: ..."
+    let first = map.lines().find_map(|line| line.trim_start().strip_prefix("0:")).expect(&map);
+    let start = first.split(':').nth(1).unwrap().split("..").next().unwrap().trim();
+    4096 * start.parse::<u64>().unwrap()
 }
 
 fn command(program: &str, arguments: &[&str]) -> Command {
