@@ -85,6 +85,24 @@ pub enum Kind {
     Damage,
 }
 
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Append,
+        Self::Turn,
+        Self::Repeat,
+        Self::Wait,
+        Self::DropAll,
+        Self::Settle,
+        Self::Read,
+        Self::Fault,
+        Self::Reopen,
+        Self::PowerCut,
+        Self::Kill,
+        Self::Damage,
+    ];
+}
+
 /// A step with the seed of all that is left open in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
