@@ -14,6 +14,7 @@ use super::succession::{Ask, Sizes, Succession, Writing};
 use crate::error::{Error, Result};
 use crate::io::{Claimed, FrameBuf};
 use crate::options::{IdRule, Options};
+use crate::planted::{Planted, planted};
 use crate::state::State;
 
 /// Frames below this size go ahead of completions only while fewer than [`SMALL_IN_FLIGHT`] are
@@ -228,7 +229,9 @@ impl Core {
         self.close_open();
         let block = self.succession.block();
         if let Some(writing) = self.succession.writing {
-            self.push(block, Body::Closing { next: writing.sequence + 1 });
+            if !planted(Planted::OmitClosing) {
+                self.push(block, Body::Closing { next: writing.sequence + 1 });
+            }
             let end = self.succession.writing.map_or(Lsn::ZERO, |writing| writing.lsn());
             self.newest = Some((writing.sequence, end));
             self.ended = self.newest;
@@ -239,8 +242,11 @@ impl Core {
         if self.state.oldest() == 0 {
             self.state.set_oldest(first.sequence);
         }
-        let oldest_base = self.succession.base_of(self.state.oldest());
-        self.state.begin_capture(self.newest, oldest_base);
+        let early = u64::from(planted(Planted::PruneFencesEarly));
+        let oldest_base = self.succession.base_of(self.state.oldest() + early);
+        if !planted(Planted::CaptureLate) {
+            self.state.begin_capture(self.newest, oldest_base);
+        }
         let body = Body::Checkpoint(None);
         self.queue.push_back(ClosedFrame {
             lsn: first.lsn(),
@@ -276,6 +282,11 @@ impl Core {
     pub(crate) fn flushed(&mut self, now: Duration) {
         self.flights.end_flush();
         self.note_flushed(Some(now));
+    }
+
+    /// The flush has failed, and the next one is to make up for it.
+    pub(crate) fn retry_flush(&mut self) {
+        self.flights.forget_flush();
     }
 
     fn note_flushed(&mut self, now: Option<Duration>) {
