@@ -256,6 +256,13 @@ impl Committer {
             Action::Flush { sequence } => {
                 let file = self.segment(sequence)?.write_file()?;
                 Counters::add(&self.engine.counters.flushes, 1);
+                if planted(Planted::SkipBarrier)
+                    && let Ok(before) = self.segment(sequence - 1)
+                    && let Ok(file) = before.write_file()
+                {
+                    let flushed = file.sync();
+                    flushed.map_err(|error| Error::io("flush", before.path(), error))?;
+                }
                 if planted(Planted::SkipFlush) {
                     self.completions.push(Completion { token: FLUSH, result: Ok(()), buf: None });
                     return Ok(());

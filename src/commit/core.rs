@@ -18,8 +18,9 @@ use crate::planted::{Planted, planted};
 use crate::state::State;
 
 /// Frames below this size go ahead of completions only while fewer than [`SMALL_IN_FLIGHT`] are
-/// in flight: with one 4 KiB write in flight groups form by themselves, with many they do not.
-pub(super) const SMALL: u64 = 64 << 10;
+/// in flight: with one 4 KiB write in flight groups form by themselves, with many they do not. On
+/// a simulated disk all is smaller, so that many are in flight there too.
+pub(super) const SMALL: u64 = if cfg!(feature = "sim") { 2 << 10 } else { 64 << 10 };
 const SMALL_IN_FLIGHT: usize = 1;
 
 /// What the driver is to do.

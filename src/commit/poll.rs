@@ -74,10 +74,8 @@ impl Core {
 
     /// Whether the frame's bytes are there, and the barrier is passed.
     fn is_submittable(&self, frame: &ClosedFrame) -> bool {
-        let skipped = match self.flights.unflushed() {
-            0 => planted(Planted::SkipBarrier),
-            _ => planted(Planted::FlushOneForTwo),
-        };
+        let skipped = planted(Planted::SkipBarrier)
+            || (planted(Planted::FlushOneForTwo) && self.flights.unflushed() > 0);
         let behind_barrier =
             frame.sequence != self.submitted_sequence && !self.flights.is_settled() && !skipped;
         let ready = match &frame.body {
