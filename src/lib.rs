@@ -7,6 +7,7 @@ mod log;
 pub mod log_store;
 mod observe;
 mod options;
+mod planted;
 mod reader;
 pub mod readonly;
 mod recovery;

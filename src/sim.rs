@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 pub use crate::io::sim::{FaultKind, SimDisk, Snapshot};
 use crate::log::{Durable, Log};
 use crate::options::Options;
+pub use crate::planted::{Planted, plant};
 
 /// A log whose threads are whoever calls [`SimLog::step`].
 pub struct SimLog {

@@ -119,6 +119,11 @@ impl<P: AsRef<[u8]>> Batch<P> {
         self.ops.len()
     }
 
+    /// Whether it appends and does nothing else.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.ops.iter().all(|op| matches!(op, Op::Append { .. }))
+    }
+
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()

@@ -18,6 +18,7 @@ use super::succession::Writing;
 use crate::error::{Error, Result};
 use crate::io::{Backend, Completion, WriteOp, WriteQueue};
 use crate::observe::{Counters, Event};
+use crate::planted::{Planted, planted};
 use crate::segment::Segment;
 
 /// Tokens of writes are LSNs, which are multiples of the block; this one is none.
@@ -156,10 +157,15 @@ impl Committer {
         let now = engine.now();
         for completion in self.completions.drain(..) {
             let Completion { token, result, buf } = completion;
-            let failed = result.err();
+            let swallowed = match token {
+                FLUSH => planted(Planted::SwallowFlushError),
+                _ => planted(Planted::SwallowWriteError),
+            };
+            let failed = result.err().filter(|_| !swallowed);
             if token == FLUSH {
                 match failed {
                     None => core.flushed(now),
+                    Some(_) if planted(Planted::RetryFlush) => core.retry_flush(),
                     Some(error) => return Err(Error::io("flush", engine.disk.path(), error)),
                 }
                 continue;
@@ -250,6 +256,17 @@ impl Committer {
             Action::Flush { sequence } => {
                 let file = self.segment(sequence)?.write_file()?;
                 Counters::add(&self.engine.counters.flushes, 1);
+                if planted(Planted::SkipBarrier)
+                    && let Ok(before) = self.segment(sequence - 1)
+                    && let Ok(file) = before.write_file()
+                {
+                    let flushed = file.sync();
+                    flushed.map_err(|error| Error::io("flush", before.path(), error))?;
+                }
+                if planted(Planted::SkipFlush) {
+                    self.completions.push(Completion { token: FLUSH, result: Ok(()), buf: None });
+                    return Ok(());
+                }
                 self.queue.flush(FLUSH, file);
             }
             Action::Prepare(ask) => {
@@ -284,10 +301,11 @@ impl Committer {
         let (file, offset) = (segment.write_file()?, lsn.0 - segment.base()?.0);
         if alone && dsync && (len as u64) < SMALL && self.queue.in_flight() == 0 {
             self.wake_ahead();
-            let result = file.write_at(offset, &buf[..len], true);
+            let result = file.write_at(offset, &buf[..len], !planted(Planted::DsyncDroppedQueued));
             self.completions.push(Completion { token: lsn.0, result, buf: Some(buf) });
             return Ok(());
         }
+        let dsync = dsync && !planted(Planted::DsyncDroppedQueued);
         self.queue.write(WriteOp { token: lsn.0, file, offset, buf, len, dsync });
         Ok(())
     }

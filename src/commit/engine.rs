@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::io::{Backend, Bell, Claimed, Disk, ForkGuard, FrameBuf, Reservation};
 use crate::observe::{Counters, Event};
 use crate::options::Options;
+use crate::planted::{Planted, planted};
 use crate::segment::{Free, Segment, SegmentSet};
 
 /// How long an append may wait for room.
@@ -141,6 +142,13 @@ impl Engine {
         direct: bool,
     ) -> Result<Lsn, Blocked> {
         self.check_fork()?;
+        if planted(Planted::SplitBatch)
+            && batch.len() > 1
+            && batch.is_plain()
+            && self.core.lock().has_two_frames()
+        {
+            return self.append_split(batch, durable);
+        }
         let mut plan = PLAN.take();
         let staged = plan
             .fill(batch, self.options.id_rule, hints)
@@ -148,6 +156,24 @@ impl Engine {
             .and_then(|()| self.stage(&plan, durable, direct));
         PLAN.set(plan);
         self.copy(batch, staged?)
+    }
+
+    /// Stages a batch of appends as two, in a frame each.
+    fn append_split<P: AsRef<[u8]>>(&self, batch: &Batch<P>, durable: bool) -> Result<Lsn, Blocked> {
+        let mut staged = Err(Blocked::NoRoom);
+        for ops in batch.ops.chunks(batch.ops.len().div_ceil(2)) {
+            let mut part: Batch<&[u8]> = Batch::new();
+            for op in ops {
+                if let Op::Append { stream, id, payload } = op {
+                    part.append(*stream, *id, payload.as_ref());
+                }
+            }
+            let mut plan = Plan::default();
+            plan.fill(&part, self.options.id_rule, &[])?;
+            staged = self.copy(&part, self.stage(&plan, durable, false)?);
+            self.core.lock().close_open();
+        }
+        staged
     }
 
     fn stage(&self, plan: &Plan, durable: bool, direct: bool) -> Result<Staged, Blocked> {
@@ -236,7 +262,7 @@ impl Engine {
         let written = self.seal(frame).and_then(|(segment, sealed)| {
             let offset = lsn.0 - segment.base()?.0;
             let file = segment.write_file()?;
-            file.write_at(offset, &sealed.buf[..sealed.len], true)
+            file.write_at(offset, &sealed.buf[..sealed.len], !planted(Planted::DsyncDroppedDirect))
                 .map_err(|error| Error::io("write", segment.path(), error))?;
             Ok(sealed)
         });
@@ -255,6 +281,10 @@ impl Engine {
                 }
                 self.room.notify(usize::MAX);
                 Ok(())
+            }
+            Err(error) if planted(Planted::SwallowDirectError) => {
+                self.core.lock().written_frame(lsn, None, Vec::new());
+                Err(error)
             }
             Err(error) => Err(self.poison(&error.to_string())),
         }
@@ -281,6 +311,10 @@ impl Engine {
             core.poison(cause);
             core.check_poisoned().err().unwrap_or(Error::Closed)
         };
+        if planted(Planted::AcknowledgeAtPoison) {
+            let written = self.core.lock().end();
+            self.fire(self.progress.publish(written, written));
+        }
         self.fire(self.progress.fail(error.clone()));
         self.room.notify(usize::MAX);
         self.tell(Event::Poisoned { cause: cause.into() });

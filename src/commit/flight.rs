@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 
 use tidelog_format::Lsn;
 
+use crate::planted::{Planted, planted};
+
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     lsn: Lsn,
@@ -66,6 +68,12 @@ impl Flights {
         self.frames.is_empty() && self.flushing.is_none()
     }
 
+    /// Nothing on its way, and what was written is not flushed.
+    pub(crate) fn is_idle_but_unflushed(&self) -> bool {
+        let waits = self.frames.back().is_some_and(|flight| flight.records);
+        waits && self.in_flight == 0 && self.flushing.is_none()
+    }
+
     /// Whether durable records lie above every watermark written so far.
     pub(crate) fn wants_vouching(&self) -> bool {
         self.records_end > self.vouched
@@ -73,7 +81,11 @@ impl Flights {
 
     /// A frame goes to the device. Frames are submitted in LSN order.
     pub(crate) fn submit(&mut self, lsn: Lsn, len: u64, dsync: bool, records: bool) {
-        debug_assert!(!dsync || self.unflushed == 0, "RWF_DSYNC only when nothing below is unflushed");
+        let above_plain = planted(Planted::PlainBelowDsync) || planted(Planted::IdleVouchesUnflushed);
+        debug_assert!(
+            !dsync || self.unflushed == 0 || above_plain,
+            "RWF_DSYNC only when nothing below is unflushed"
+        );
         let end = Lsn(lsn.0 + len);
         self.in_flight += 1;
         self.unflushed += if dsync { 0 } else { len };
@@ -100,18 +112,42 @@ impl Flights {
     /// A flush is submitted: it covers what has completed by now, without a gap.
     pub(crate) fn begin_flush(&mut self) {
         self.flushing = Some(self.written);
+        if planted(Planted::FlushCoversSubmitted) {
+            self.flushing = self.frames.back().map(|flight| flight.end);
+        }
     }
 
     /// The flush has succeeded.
     pub(crate) fn end_flush(&mut self) {
-        if let Some(covered) = self.flushing.take() {
+        if let Some(mut covered) = self.flushing.take() {
+            if planted(Planted::FlushCoversLater) {
+                covered = self.written;
+            }
             self.advance(covered);
         }
     }
 
-    fn advance(&mut self, covered: Lsn) {
+    /// A flush has failed and is to be tried again.
+    pub(crate) fn forget_flush(&mut self) {
+        self.flushing = None;
+    }
+
+    /// Where the newest frame ends whose write carried `RWF_DSYNC` and has completed.
+    fn highest_dsync(&self) -> Lsn {
+        let newest = self.frames.iter().rev().find(|flight| flight.dsync && flight.done);
+        newest.map_or(Lsn::ZERO, |flight| flight.end)
+    }
+
+    fn advance(&mut self, mut covered: Lsn) {
+        if planted(Planted::PlainBelowDsync) {
+            covered = covered.max(self.highest_dsync());
+        }
+        if planted(Planted::AcknowledgeOutOfOrder) {
+            self.durable = self.durable.max(self.highest_dsync());
+        }
         while let Some(front) = self.frames.front() {
-            let durable = front.done && (front.dsync || front.end <= covered);
+            let sure = front.dsync || planted(Planted::CompletionIsDurable);
+            let durable = front.done && (sure || front.end <= covered);
             if !durable {
                 return;
             }

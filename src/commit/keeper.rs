@@ -12,6 +12,7 @@ use super::progress::Goal;
 use super::stage::Blocked;
 use crate::error::{Error, Result};
 use crate::observe::{Counters, Event};
+use crate::planted::{Planted, planted};
 use crate::segment::{Run, Segment, name};
 
 /// Streams looked at under one hold of the tail lock.
@@ -121,6 +122,9 @@ impl Keeper {
                 None => return Ok(Wait::Nothing),
             },
         };
+        if planted(Planted::UnlinkFirst) {
+            self.remove_below(oldest)?;
+        }
         let lsn = match staged {
             Some(lsn) => lsn,
             None => match engine.core.lock().stage_oldest(oldest) {
@@ -133,6 +137,9 @@ impl Keeper {
             },
         };
         engine.bell.ring();
+        if planted(Planted::RetireEarly) {
+            return self.remove_below(oldest).map(|()| Wait::Nothing);
+        }
         let Some(outcome) = engine.progress.outcome(Goal::durable(lsn)) else {
             self.retiring = Some(Retiring { oldest, staged: Some(lsn) });
             return Ok(Wait::Durable(lsn));
@@ -160,6 +167,9 @@ impl Keeper {
                 break;
             }
             oldest = oldest.max(pair[1].sequence());
+        }
+        if planted(Planted::RetireOneMore) && oldest > current && oldest < keep_from {
+            oldest += 1;
         }
         Ok((oldest > current).then_some(oldest))
     }
@@ -207,7 +217,8 @@ impl Keeper {
                     continue;
                 }
                 // The newest rows are the likeliest to live.
-                for run in runs.runs.iter().rev() {
+                let all = if planted(Planted::RetireByNewestRow) { 1 } else { usize::MAX };
+                for run in runs.runs.iter().rev().take(all) {
                     let frame = Lsn(base.0 + run.frame);
                     if state.highest_live(run.first, run.last, frame).is_some() {
                         return Ok(Some(Pin {
@@ -238,7 +249,12 @@ impl Keeper {
             }
         }
         // Void segments have a name and nothing else.
-        let void = engine.core.lock().succession.forget_below(oldest);
+        let mut core = engine.core.lock();
+        let void = core.succession.forget_below(oldest);
+        if planted(Planted::ForgetMark) {
+            core.state.forget_marks();
+        }
+        drop(core);
         for sequence in void {
             for name in [name::index(sequence), name::segment(sequence)] {
                 let _ = engine.disk.unlink(&name);

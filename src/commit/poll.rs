@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::core::{Action, Core, Status};
 use super::frame::{Body, ClosedFrame, FrameWrite};
 use super::succession::Ask;
+use crate::planted::{Planted, planted};
 
 /// Streams captured for a checkpoint under one hold of the lock.
 const CAPTURE_STEP: u32 = 512;
@@ -66,13 +67,17 @@ impl Core {
             return None;
         }
         let frame = self.queue.pop_front()?;
-        let dsync = self.flights.unflushed() == 0 && self.wanted > frame.lsn;
+        let nothing_below = self.flights.unflushed() == 0 || planted(Planted::PlainBelowDsync);
+        let dsync = nothing_below && self.wanted > frame.lsn;
         Some(self.submit(frame, dsync, now))
     }
 
     /// Whether the frame's bytes are there, and the barrier is passed.
     fn is_submittable(&self, frame: &ClosedFrame) -> bool {
-        let behind_barrier = frame.sequence != self.submitted_sequence && !self.flights.is_settled();
+        let skipped = planted(Planted::SkipBarrier)
+            || (planted(Planted::FlushOneForTwo) && self.flights.unflushed() > 0);
+        let behind_barrier =
+            frame.sequence != self.submitted_sequence && !self.flights.is_settled() && !skipped;
         let ready = match &frame.body {
             Body::Data { buf, .. } => buf.is_quiet(),
             Body::Checkpoint(checkpoint) => checkpoint.is_some(),
@@ -82,7 +87,11 @@ impl Core {
     }
 
     pub(super) fn submit(&mut self, frame: ClosedFrame, dsync: bool, now: Duration) -> FrameWrite {
-        let watermark = self.flights.durable();
+        let watermark = match &frame.body {
+            Body::Vouch if planted(Planted::IdleVouchesUnflushed) => frame.lsn,
+            _ if planted(Planted::WatermarkTooHigh) => frame.lsn,
+            _ => self.flights.durable(),
+        };
         let records = !matches!(frame.body, Body::Vouch);
         self.flights.submit(frame.lsn, frame.len, dsync, records);
         self.submitted_sequence = frame.sequence;
@@ -95,6 +104,11 @@ impl Core {
 
     /// Goes on with the checkpoint of a rotation, a step at a time.
     fn capture(&mut self) {
+        let waits = |frame: &ClosedFrame| matches!(frame.body, Body::Checkpoint(None));
+        if planted(Planted::CaptureLate) && !self.state.is_capturing() && self.queue.iter().any(waits) {
+            let oldest_base = self.succession.base_of(self.state.oldest());
+            self.state.begin_capture(self.newest, oldest_base);
+        }
         if !self.state.is_capturing() {
             return;
         }
@@ -162,7 +176,10 @@ impl Core {
     fn wants_vouching(&self) -> bool {
         let block = self.succession.block();
         let room = self.succession.writing.is_some_and(|writing| writing.room(block) >= block);
-        room && self.is_idle() && self.flights.wants_vouching() && self.check_poisoned().is_ok()
+        let unflushed = planted(Planted::IdleVouchesUnflushed) && self.flights.is_idle_but_unflushed();
+        let staged = !self.queue.is_empty() || self.open.is_some() || !self.rotated.is_empty();
+        let idle = (unflushed && !staged) || (self.is_idle() && self.flights.wants_vouching());
+        room && idle && self.check_poisoned().is_ok()
     }
 
     /// The frame by which a log that fell idle vouches for its last commits.

@@ -12,6 +12,7 @@ use super::plan::Plan;
 use super::succession::Writing;
 use crate::error::{Error, Result};
 use crate::io::{FrameBuf, Reservation};
+use crate::planted::{Planted, planted};
 use crate::state::{Change, Position};
 
 /// A batch with its place. Its payloads are still to be copied, without the lock.
@@ -126,7 +127,8 @@ impl Core {
             // Control rows come first in a frame, so what they void must lie in a lower one.
             let state = &self.state;
             let voids = |stream: &tidelog_format::StreamId| {
-                state.get(*stream).is_some_and(|stream| stream.last_frame == open.lsn)
+                let shares = state.get(*stream).is_some_and(|stream| stream.last_frame == open.lsn);
+                shares && !planted(Planted::FenceInFrame)
             };
             let full = open.bytes_with(plan.bytes, rows, block) > open.limit;
             if full || own.is_some() || fenced.iter().any(voids) {

@@ -223,6 +223,14 @@ impl Succession {
         self.writing.is_some_and(|writing| writing.reserve)
     }
 
+    /// The sequence of the successor that is there. Those between it and the segment being written are void.
+    pub(crate) fn successor(&self) -> Option<u64> {
+        match &self.successor {
+            Successor::Ready(ask) => Some(ask.sequence),
+            _ => None,
+        }
+    }
+
     pub(crate) fn has_successor(&self) -> bool {
         !matches!(self.successor, Successor::None)
     }

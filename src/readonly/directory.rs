@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use tidelog_format::{CheckpointHead, Fault, HeaderError, LogId, Lsn, SegmentHeader, What};
@@ -226,7 +226,7 @@ impl<'a> Look<'a> {
         let survey = survey(&file, &header);
         let survey = survey.map_err(|error| Error::io("read", &info.file, error))?;
         if let Some(next) = survey.closed
-            && self.found.range((Bound::Excluded(newest), Bound::Unbounded)).next().is_none()
+            && !self.found.contains_key(&next)
         {
             self.damage
                 .push((next, Corruption::missing(self.disk.path().join(name::segment(next)), SEGMENT_FILE)));

@@ -18,6 +18,7 @@ use crate::commit::Spare;
 use crate::error::{Error, Result};
 use crate::io::{Access, AlignedBuf, Disk};
 use crate::options::{Create, Options};
+use crate::planted::{Planted, planted};
 use crate::segment::{Free, Segment, name};
 use crate::state::State;
 
@@ -109,6 +110,14 @@ impl Recovery<'_> {
             self.check_files(0, None)?;
             (State::default(), None)
         };
+        let next_sequence = match newest {
+            Some(newest) if planted(Planted::ContinueUnused) => {
+                self.directory.segments.retain(|sequence, _| *sequence <= newest);
+                self.headers.retain(|sequence, _| *sequence <= newest);
+                newest + 1
+            }
+            _ => next_sequence,
+        };
         let oldest = state.oldest();
         self.clean(oldest)?;
         let (spare, next_spare) = self.spare()?;
@@ -153,7 +162,10 @@ impl Recovery<'_> {
                 std::io::ErrorKind::WouldBlock => Error::Locked { path: path.clone() },
                 _ => Error::io("lock", &path, error),
             })?;
-            let header = directory::header(&**self.disk, &*file, sequence, self.log_id)?;
+            let header = match directory::header(&**self.disk, &*file, sequence, self.log_id) {
+                Err(Error::Corrupt(_)) if planted(Planted::BadHeaderIsUnused) => continue,
+                header => header?,
+            };
             self.log_id = Some(header.identity.log_id);
             self.headers.insert(sequence, header);
             let replay = Replay { path: &path, file: &file, header, proven: self.proven };
@@ -213,6 +225,7 @@ impl Recovery<'_> {
             return Err(Error::mismatch(path, header.first_frame(), "oldest segment", sequence, oldest));
         }
         if let Some(next) = replayed.closed
+            && !planted(Planted::IgnoreSuccessor)
             && !self.directory.segments.contains_key(&next)
         {
             return Err(Error::missing(
@@ -221,6 +234,11 @@ impl Recovery<'_> {
             ));
         }
         self.check_files(oldest, Some(sequence))?;
+        if planted(Planted::CleanBeforeAdopting) {
+            self.clean(oldest)?;
+            self.directory.temporaries.clear();
+            self.directory.indexes.clear();
+        }
         self.adopt(sequence, &header, &replayed)?;
         let end = header.identity.lsn(replayed.end);
         Ok((replayed.state, Some((sequence, end))))
@@ -230,7 +248,7 @@ impl Recovery<'_> {
     /// is written and before it counts: it may sit in a cache only. A torn write of the same
     /// bytes leaves each sector as it is or as it was (SPEC.md, "The medium").
     fn adopt(&self, sequence: u64, header: &SegmentHeader, replayed: &Replayed) -> Result<()> {
-        if replayed.end <= replayed.proven {
+        if replayed.end <= replayed.proven || planted(Planted::SkipAdopting) {
             return Ok(());
         }
         let name = name::segment(sequence);
@@ -253,6 +271,9 @@ impl Recovery<'_> {
             file.write_at(at, &buf[..len], false).map_err(wrap("write"))?;
             at += len as u64;
         }
+        if planted(Planted::AdoptWithoutFlush) {
+            return Ok(());
+        }
         file.sync().map_err(wrap("flush"))
     }
 
@@ -262,7 +283,7 @@ impl Recovery<'_> {
         let last = self.directory.segments.last_key_value().map(|(sequence, _)| *sequence);
         let Some(highest) = last.max(newest) else { return Ok(()) };
         for sequence in oldest.max(1)..=highest {
-            if !self.directory.segments.contains_key(&sequence) {
+            if !self.directory.segments.contains_key(&sequence) && !planted(Planted::IgnoreMissing) {
                 return Err(Error::missing(self.disk.path().join(name::segment(sequence)), "segment file"));
             }
         }
@@ -273,6 +294,9 @@ impl Recovery<'_> {
     /// segment, by name and without a look at it.
     fn clean(&mut self, oldest: u64) -> Result<()> {
         let mut left: Vec<String> = self.directory.temporaries.clone();
+        if planted(Planted::ReuseLeftOver) {
+            left.clear();
+        }
         let below: Vec<u64> =
             self.directory.segments.range(..oldest).map(|(sequence, _)| *sequence).collect();
         for sequence in &below {

@@ -12,6 +12,7 @@ use tidelog_format::{
 use super::report::{RecoveryReport, TornTail};
 use crate::error::{Error, Result};
 use crate::io::DiskFile;
+use crate::planted::{Planted, planted};
 use crate::segment::FileSource;
 use crate::state::{Change, Position, State};
 
@@ -71,12 +72,15 @@ impl Replay<'_> {
     /// Judged by what the device holds: after a failed flush the page cache can show a first
     /// frame that never reached it.
     pub(crate) fn beginning(&self) -> Result<Beginning> {
-        let mut source = self.source(false)?;
+        let mut source = self.source(planted(Planted::FirstFrameThroughCache))?;
         let mut walk = Walk::new(&self.header, self.header.file_size, self.proven);
         let first = match walk.next(&mut source).map_err(|error| self.io(error))? {
             Step::Frame(frame) => Self::checkpoint_row(&frame).map(|row| (frame.offset, row)),
             Step::Torn(_) | Step::End { .. } => {
                 return Ok(Beginning::Void { proven: walk.highest_watermark() });
+            }
+            Step::Corrupt(_) if planted(Planted::DamagedFirstIsVoid) => {
+                return Ok(Beginning::Void { proven: self.proven });
             }
             Step::Corrupt(fault) => return Err(self.fault(fault)),
         };
@@ -138,6 +142,7 @@ impl Replay<'_> {
                 }
                 Step::End { .. } => break None,
                 Step::Torn(fault) => break Some(fault),
+                Step::Corrupt(fault) if planted(Planted::DamageIsTail) => break Some(fault),
                 Step::Corrupt(fault) => return Err(self.fault(fault)),
             }
             self.settle(&mut source, &mut pending, walk.highest_watermark(), &mut replayed, report)?;
@@ -147,7 +152,7 @@ impl Replay<'_> {
         let mut torn = bad.map(|fault| (walk.offset(), fault));
         // Only what no watermark covers can be torn; the first such frame ends the log. What the
         // page cache shows may never have reached the disk, so it is read past the cache.
-        let mut device = self.source(false)?;
+        let mut device = self.source(planted(Planted::VerifyThroughCache))?;
         // Empty frames carry a watermark and nothing else: behind the last record they end nothing.
         while pending.back().is_some_and(|frame| frame.rows.is_empty()) {
             pending.pop_back();
@@ -197,6 +202,9 @@ impl Replay<'_> {
     fn verify(&self, device: &mut FileSource, frame: &Pending) -> Result<Result<(), tidelog_format::Fault>> {
         let header = &frame.header;
         let bytes = device.read(frame.offset, header.frame_len as usize).map_err(|error| self.io(error))?;
+        if planted(Planted::TrustTornPayload) {
+            return Ok(Ok(()));
+        }
         let checked = FrameHeader::decode(bytes, frame.offset, &self.header).and_then(|found| {
             let start = found.table_offset as usize;
             let table = bytes.get(start..start + found.table_len() as usize).unwrap_or_default();
@@ -256,8 +264,16 @@ impl Replay<'_> {
         let payload = source.read(place, row.length as usize).map_err(|error| self.io(error))?;
         let change = match Record::decode(row, payload, frame.offset).map_err(|fault| self.fault(fault))? {
             Record::Obsolete { stream, id } => Change::Obsolete { stream, id },
+            Record::Release { stream } if planted(Planted::ReleaseById) => Change::Obsolete {
+                stream,
+                id: replayed.state.get(stream).and_then(|it| it.last).unwrap_or(0),
+            },
             Record::Release { stream } => Change::Release { stream },
+            Record::Truncate { stream, from, .. } if planted(Planted::TruncateLosesLast) => {
+                Change::Truncate { stream, from, last: None }
+            }
             Record::Truncate { stream, from, last } => Change::Truncate { stream, from, last },
+            Record::NamespaceDelete { .. } if planted(Planted::IgnoreNamespaceDelete) => return Ok(()),
             Record::NamespaceCreate { stream } => Change::CreateNamespace { stream },
             Record::NamespaceDelete { stream } => Change::DeleteNamespace { stream },
             Record::Oldest { sequence } => Change::Oldest { sequence },

@@ -11,6 +11,7 @@ use super::source::{Flaw, Via};
 use super::window::{Access, Window, read, recheck};
 use super::{Error, Result};
 use crate::io::{DiskFile, Mapping};
+use crate::planted::{Planted, planted};
 
 /// A frame up to this size is read whole; of a larger one each payload by itself.
 const WHOLE_FRAME_MAX: u64 = 1 << 20;
@@ -181,6 +182,9 @@ impl FrameRead {
     }
 
     fn verify(&self, row: &Row, payload: Bytes) -> Result<Bytes, Flaw> {
+        if planted(Planted::PayloadUnchecked) {
+            return Ok(payload);
+        }
         row.verify(&payload, self.at).map_err(|fault| Flaw::Fault(fault, Some(row.stream)))?;
         Ok(payload)
     }

@@ -12,6 +12,7 @@ use tidelog_format::{SegmentHeader, SegmentIdentity};
 
 use super::name;
 use crate::io::{Access, AlignedBuf, Disk, DiskFile};
+use crate::planted::{Planted, planted};
 
 /// Bytes of one write. A file up to this size is written at once.
 const SLICE: u64 = 1 << 20;
@@ -133,11 +134,16 @@ pub(crate) fn take(
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         write_header(&*file, &spec.header()?)?;
-        file.sync_all()?;
+        if !planted(Planted::SpareHeaderUnsynced) {
+            file.sync_all()?;
+        }
         disk.rename(from, &name::segment(spec.identity.sequence))?;
         Ok(file)
     };
     let file = into_segment().map_err(|error| PrepareError::new(error, spec.size))?;
+    if planted(Planted::SpareNameUnsynced) {
+        return Ok(file);
+    }
     disk.sync().map_err(PrepareError::Poison)?;
     Ok(file)
 }
@@ -151,17 +157,39 @@ fn publish(
 ) -> Result<Arc<dyn DiskFile>, PrepareError> {
     let wrap = |error| PrepareError::new(error, size);
     let temporary = name::temporary(target);
+    if planted(Planted::ContinueUnused)
+        && let Ok(file) = disk.open(target, Access::Write)
+        && file.len().is_ok_and(|len| len == size)
+    {
+        return Ok(file);
+    }
+    if planted(Planted::ReuseLeftOver)
+        && let Ok(file) = disk.open(&temporary, Access::Write)
+        && file.len().is_ok_and(|len| len == size)
+    {
+        disk.rename(&temporary, target).map_err(wrap)?;
+        disk.sync().map_err(PrepareError::Poison)?;
+        return Ok(file);
+    }
     unlink_if_there(disk, &temporary).map_err(wrap)?;
     let file = disk.create(&temporary).map_err(wrap)?;
     let published = write(&*file)
-        .and_then(|()| file.sync_all().map_err(wrap))
+        .and_then(
+            |()| if planted(Planted::SkipPreparedSync) { Ok(()) } else { file.sync_all().map_err(wrap) },
+        )
         .and_then(|()| disk.rename(&temporary, target).map_err(wrap));
     if let Err(error) = published {
         // Nothing refers to the file; one that cannot be unlinked now is unlinked by the next try.
         let _ = disk.unlink(&temporary);
         return Err(error);
     }
-    disk.sync().map_err(PrepareError::Poison)?;
+    if planted(Planted::SkipDirectorySync) {
+        return Ok(file);
+    }
+    match disk.sync() {
+        Err(_) if planted(Planted::IgnoreDirectoryError) => {}
+        synced => synced.map_err(PrepareError::Poison)?,
+    }
     Ok(file)
 }
 

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use tidelog_format::{Checkpoint, Lsn, StreamId, StreamSummary};
 
 use super::{State, StreamState};
+use crate::planted::{Planted, planted};
 
 /// Counts that bound the size of a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,14 +48,34 @@ impl Capture {
     fn take(&mut self, stream: StreamId, mut state: StreamState) {
         state.prune(self.oldest_base);
         if !state.is_forgettable() {
-            self.taken.push(state.summary(stream));
+            self.taken.push(spoiled(state.summary(stream)));
         }
     }
+}
+
+/// What a checkpoint says of a stream, less what a planted fault takes from it.
+fn spoiled(mut summary: StreamSummary) -> StreamSummary {
+    if planted(Planted::DropFences) {
+        summary.fences.clear();
+    }
+    if planted(Planted::CheckpointLacksMark) {
+        summary.mark = None;
+    }
+    if planted(Planted::CheckpointLacksLast) {
+        summary.last = summary.first;
+    }
+    if planted(Planted::CheckpointLacksNewest) {
+        summary.newest_segment = 0;
+    }
+    summary
 }
 
 impl StreamState {
     fn prune(&mut self, oldest_base: Lsn) {
         self.fences.retain(|fence| fence.lsn >= oldest_base);
+        if planted(Planted::PruneReleases) {
+            self.fences.retain(|fence| fence.from > 0);
+        }
     }
 }
 
@@ -119,7 +140,11 @@ impl State {
             previous: capture.previous,
             oldest: capture.oldest,
             streams: capture.taken,
-            namespaces: capture.namespaces,
+            namespaces: if planted(Planted::CheckpointLacksNamespaces) {
+                Vec::new()
+            } else {
+                capture.namespaces
+            },
         })
     }
 

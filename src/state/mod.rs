@@ -138,6 +138,12 @@ impl State {
         None
     }
 
+    /// Forgets the marks of streams of which nothing is live.
+    pub(crate) fn forget_marks(&mut self) {
+        let emptied = self.streams.iter_mut().flatten().filter(|(_, state)| state.first.is_none());
+        emptied.for_each(|(_, state)| (state.mark, state.last) = (None, None));
+    }
+
     fn modify<T>(&mut self, stream: StreamId, change: impl FnOnce(&mut StreamState) -> T) -> T {
         let slot = self.slot(stream);
         let Some((_, state)) = &mut self.streams[slot as usize] else {

@@ -10,6 +10,7 @@ mod crash;
 mod disk;
 mod fault;
 mod file;
+mod own_lsn;
 mod pages;
 mod queue;
 mod snapshot;

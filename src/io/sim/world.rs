@@ -5,12 +5,15 @@ use std::io;
 use std::sync::Arc;
 
 use fastrand::Rng;
+use tidelog_format::{SEGMENT_HEADER_LEN, SegmentHeader};
 
 use super::crash::Keep;
 use super::fault::{FaultKind, Schedule};
 use super::file::Inode;
+use super::own_lsn;
 use super::pages::{Pages, SECTOR};
 use super::snapshot::{Sampler, Snapshot};
+use crate::planted::{Planted, planted};
 
 pub(super) type Ino = usize;
 
@@ -268,14 +271,25 @@ impl World {
             return Err(eio());
         }
         let inode = &self.inodes[ino];
-        Ok(inode.cached.as_ref().filter(|_| cached).unwrap_or(&inode.live).read(offset, buf))
+        let pages = inode.cached.as_ref().filter(|_| cached).unwrap_or(&inode.live);
+        let len = pages.read(offset, buf);
+        if planted(Planted::OwnLsnUnchecked) {
+            let mut header = [0; SEGMENT_HEADER_LEN];
+            pages.read(0, &mut header);
+            if let Ok(header) = SegmentHeader::decode(&header) {
+                own_lsn::forge(&header, offset, &mut buf[..len]);
+            }
+        }
+        Ok(len)
     }
 
-    /// The process is killed: its files are closed, and each of its writes lands whole or not at all.
+    /// The process is killed: its files are closed, and each of its writes lands whole or not at all. Nobody
+    /// waits for the flush that one of them may have asked for.
     pub(super) fn kill(&mut self) {
         for Flying { ino, offset, bytes, dsync, .. } in std::mem::take(&mut self.flying) {
             if self.rng.bool() {
                 self.completed += 1;
+                let dsync = dsync && self.rng.bool();
                 self.inodes[ino].complete(offset, bytes, dsync, self.completed);
             }
         }

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tidelog::Lsn;
 use tidelog::sim::SimDisk;
-use tidelog_format::{FrameHeader, SegmentHeader, Table};
+use tidelog_format::{FrameHeader, SegmentHeader};
 
 const SECTOR: usize = 512;
 
@@ -28,25 +28,13 @@ pub(crate) fn vouched(disk: &SimDisk) -> Lsn {
     highest
 }
 
-/// Whether the log can know that a file is gone: another one that is there speaks of it.
-fn may_miss(segments: &[(String, Vec<u8>)], name: &str) -> bool {
-    let Some(place) = segments.iter().position(|(other, _)| other == name) else { return false };
-    place + 1 < segments.len() || place.checked_sub(1).is_some_and(|before| is_closed(&segments[before].1))
+fn place_of(segments: &[(String, Vec<u8>)], name: &str) -> usize {
+    segments.iter().position(|(other, _)| other == name).unwrap_or(segments.len())
 }
 
-fn is_closed(bytes: &[u8]) -> bool {
-    let Ok(header) = SegmentHeader::decode(bytes) else { return false };
-    let block = header.block_size as usize;
-    bytes.chunks(block).enumerate().any(|(at, chunk)| {
-        let Ok(frame) = FrameHeader::decode(chunk, (at * block) as u64, &header) else { return false };
-        let start = frame.table_offset as usize;
-        let table = chunk.get(start..start + frame.table_len() as usize).unwrap_or_default();
-        Table::parse(table, &frame, &header.identity).is_ok_and(|table| table.segment_end().is_some())
-    })
-}
-
-/// Damages one place of one segment, or a whole file if `files` may go. Gives what was done.
-pub(crate) fn damage(disk: &SimDisk, files: bool, rng: &mut Rng) -> Option<&'static str> {
+/// Damages one place of one segment, or a whole file if `files` may go: the newest one too if the one before
+/// it was `closed`. Gives what was done.
+pub(crate) fn damage(disk: &SimDisk, files: bool, closed: bool, rng: &mut Rng) -> Option<&'static str> {
     let segments = segments(disk);
     let (name, bytes) = segments.get(rng.usize(..segments.len().max(1)))?;
     let sectors: Vec<&[u8]> = bytes.chunks(SECTOR).collect();
@@ -85,7 +73,7 @@ pub(crate) fn damage(disk: &SimDisk, files: bool, rng: &mut Rng) -> Option<&'sta
             "bad sector"
         }
         // The newest file is missed where the one before it was closed, and only there.
-        7 if may_miss(&segments, name) => {
+        7 if place_of(&segments, name) + 1 < segments.len() || closed => {
             disk.remove(name);
             "file removed"
         }

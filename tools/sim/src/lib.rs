@@ -7,6 +7,7 @@
 mod content;
 mod damage;
 mod history;
+mod planted;
 mod run;
 mod shrink;
 mod stats;
@@ -14,6 +15,7 @@ mod story;
 
 pub use content::{Content, Ids};
 pub use history::{History, Kind, Step, Theme};
+pub use planted::{Hunted, hunt, hunt_all};
 pub use run::{Broken, Violation, run};
 pub use shrink::shrink;
 pub use stats::Stats;

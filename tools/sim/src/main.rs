@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use comfy_table::{CellAlignment, Table};
 use parking_lot::Mutex;
-use tidelog_sim::{History, Stats, Theme, run, shrink};
+use tidelog_sim::{History, Stats, Theme, hunt_all, run, shrink};
 
 /// Runs random histories of the log on a simulated disk, crashes them and checks what is left.
 #[derive(Debug, Parser)]
@@ -29,6 +29,9 @@ struct Args {
     /// after the other, if nothing is said.
     #[arg(long, value_parser = theme)]
     theme: Option<Theme>,
+    /// Plant faults in the engine, one after the other, and tell how soon each is found.
+    #[arg(long)]
+    planted: bool,
     /// Only the history of this seed and theme.
     #[arg(long, requires = "theme")]
     once: bool,
@@ -78,6 +81,9 @@ impl Shared {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if args.planted {
+        return hunt_planted(&args);
+    }
     let threads = if args.once { 1 } else { args.threads.max(1) };
     let begun = Instant::now();
     let until = begun + Duration::from_secs(args.seconds);
@@ -103,6 +109,14 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn hunt_planted(args: &Args) -> ExitCode {
+    let hunted = hunt_all(args.seed, args.points.unwrap_or(20_000), args.threads.max(1));
+    hunted.iter().for_each(|hunted| println!("{hunted}"));
+    let surviving = hunted.iter().filter(|hunted| hunted.broken.is_none()).count();
+    println!("{} planted, {surviving} not found", hunted.len());
+    if surviving == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn report(stats: &Stats, took: Duration, violations: usize) {

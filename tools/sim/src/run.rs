@@ -317,7 +317,8 @@ impl<'a> Run<'a> {
     }
 
     fn wait(&mut self) {
-        let millis = self.rng.u64(..60);
+        // The log falls idle after 100.
+        let millis = if self.rng.u8(..4) == 0 { self.rng.u64(100..300) } else { self.rng.u64(..60) };
         self.log().advance(Duration::from_millis(millis));
         if let Some((lsn, _)) = self.waiting.last().copied().filter(|_| self.rng.bool()) {
             self.log().want(lsn);
@@ -498,6 +499,8 @@ impl<'a> Run<'a> {
         self.log().close();
         let settled = self.log().settle();
         self.acknowledge()?;
+        // The first segment of an opening closes none.
+        let rotated = self.log().log().stats().rotations > 1;
         self.log = None;
         let whole = self.story.disk.snapshot();
         let undamaged = whole.power_cut(0);
@@ -508,7 +511,7 @@ impl<'a> Run<'a> {
         for _ in 0..COPIES {
             let copy = whole.power_cut(self.rng.u64(..)).with_direct(self.direct);
             let files = closed && !self.lies();
-            let Some(what) = damage(&copy, files, &mut self.rng) else { continue };
+            let Some(what) = damage(&copy, files, rotated, &mut self.rng) else { continue };
             self.stats.points += 1;
             self.stats.damaged(what);
             let floor = if files { durable } else { self.story.below(vouched(&copy), durable) };
