@@ -15,6 +15,7 @@ use crate::failure::Verdict;
 fn main() -> ExitCode {
     let verdict = match Args::parse().command {
         Command::Append(args) => cmd::append(&args),
+        Command::Bench(args) => cmd::bench(&args),
         Command::Dump(args) => cmd::dump(&args),
         Command::Stat(args) => cmd::stat(&args),
         Command::Verify(args) => cmd::verify(&args),
