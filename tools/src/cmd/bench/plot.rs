@@ -207,7 +207,8 @@ fn linear_ticks(end: f64) -> Vec<(f64, String)> {
         return vec![(0.0, "0".into())];
     }
     let step = steps(end / 5.0).into_iter().find(|step| *step >= end / 5.0).unwrap_or(end);
-    let digits: usize = (0..9_u8).find(|digits| step * 10_f64.powi((*digits).into()) >= 0.999).unwrap_or(9).into();
+    let digits: usize =
+        (0..9_u8).find(|digits| step * 10_f64.powi((*digits).into()) >= 0.999).unwrap_or(9).into();
     let mut ticks = Vec::new();
     let mut value = 0.0;
     while value <= end * 1.001 {
