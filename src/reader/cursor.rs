@@ -11,7 +11,7 @@ use super::plan::plan;
 use super::snapshot::{Coming, Snapshot};
 use crate::error::{Corruption, Error, Result};
 use crate::options::IdRule;
-use crate::segment::{FrameRead, Window};
+use crate::segment::{FrameRead, Moment, Window};
 
 #[derive(Debug)]
 pub(super) struct Cursor {
@@ -23,6 +23,8 @@ pub(super) struct Cursor {
     legs: Option<Vec<Leg>>,
     place: Option<Place>,
     window: Window,
+    /// What was looked at since the caller last had the turn.
+    moment: Moment,
 }
 
 /// Where in a leg the cursor is.
@@ -42,7 +44,15 @@ struct OpenFrame {
 impl Cursor {
     pub(super) fn new(snapshot: Snapshot) -> Self {
         let (next, last) = snapshot.range.map_or((None, 0), |(first, last)| (Some(first), last));
-        Self { snapshot, next, last, legs: None, place: None, window: Window::default() }
+        Self {
+            snapshot,
+            next,
+            last,
+            legs: None,
+            place: None,
+            window: Window::default(),
+            moment: Moment::Later,
+        }
     }
 
     /// The id of the entry that comes next, or a lower bound of it; `None` at the end.
@@ -56,6 +66,12 @@ impl Cursor {
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Entry>> {
+        self.moment = Moment::Later;
+        self.next_of_batch()
+    }
+
+    /// As [`Self::next`], where the caller did nothing since the last entry.
+    pub(super) fn next_of_batch(&mut self) -> Result<Option<Entry>> {
         while let Some(next) = self.next {
             if let Some(row) = self.next_row() {
                 if let Some(entry) = self.entry(next, &row)? {
@@ -94,6 +110,7 @@ impl Cursor {
             let read = segment.frame_in(&mut self.window, run.frame, limit, self.snapshot.mode, stream)?;
             let start = run.row as usize;
             place.frame = Some(OpenFrame { read, rows: start..start + run.count as usize });
+            self.moment = Moment::Same;
             return Ok(true);
         }
     }
@@ -130,7 +147,8 @@ impl Cursor {
         }
         // Whoever reads on behind a damaged payload can tell which one it was.
         self.next = Some(id);
-        let payload = frame.read.payload(row)?;
+        let payload = frame.read.payload_at(row, self.moment)?;
+        self.moment = Moment::Same;
         let entry = Entry { stream: *stream, id, lsn, payload };
         self.next = id.checked_add(1).filter(|next| *next <= self.last);
         Ok(Some(entry))

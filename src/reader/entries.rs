@@ -66,7 +66,7 @@ impl Reader {
     pub fn next_batch(&mut self) -> Option<Result<Vec<Entry>>> {
         let (mut batch, mut bytes) = (Vec::new(), 0_usize);
         while batch.len() < self.max_entries
-            && let Some(next) = self.next()
+            && let Some(next) = self.take(!batch.is_empty())
         {
             match next {
                 Ok(entry) if batch.is_empty() || bytes + entry.payload.len() <= self.max_bytes => {
@@ -93,6 +93,19 @@ impl Reader {
         self.cursor.wait()
     }
 
+    /// The next entry; the first of a batch, or one that follows.
+    fn take(&mut self, follows: bool) -> Option<Result<Entry>> {
+        if let Some(next) = self.put_back.take() {
+            return Some(next);
+        }
+        if self.done {
+            return None;
+        }
+        let next = if follows { self.cursor.next_of_batch() } else { self.cursor.next() }.transpose();
+        self.done = !matches!(next, Some(Ok(_)));
+        next
+    }
+
     fn is_at_end(&self) -> bool {
         self.put_back.is_none() && (self.done || self.cursor.position().is_none())
     }
@@ -112,15 +125,7 @@ impl Iterator for Reader {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Result<Entry>> {
-        if let Some(next) = self.put_back.take() {
-            return Some(next);
-        }
-        if self.done {
-            return None;
-        }
-        let next = self.cursor.next().transpose();
-        self.done = !matches!(next, Some(Ok(_)));
-        next
+        self.take(false)
     }
 }
 

@@ -1,5 +1,6 @@
 //! All records of all streams, as they lie in the log.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +14,11 @@ use super::shelf::Shelf;
 use crate::commit::Engine;
 use crate::error::{Error, Result};
 use crate::options::ReadMode;
-use crate::segment::{FrameRead, Segment, Window};
+use crate::segment::{FrameRead, Moment, Segment, Window};
+
+/// Records read at once, and bytes of their payloads.
+const AHEAD: usize = 64;
+const AHEAD_BYTES: usize = 64 << 10;
 
 /// A record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +107,8 @@ pub struct Scan {
     /// The segment being read, by its place on the shelf, and the next frame's offset.
     place: Option<(usize, u64)>,
     frame: Option<(FrameRead, Range<usize>)>,
+    /// Records of the frame that were read together with the one before them.
+    ahead: VecDeque<ScanRecord>,
     window: Window,
     started: bool,
     done: bool,
@@ -140,6 +147,7 @@ impl Scan {
             next: from,
             place,
             frame,
+            ahead: VecDeque::new(),
             window: Window::default(),
             started: false,
             done,
@@ -157,11 +165,10 @@ impl Scan {
             self.start()?;
         }
         loop {
-            if let Some((frame, rows)) = &mut self.frame {
-                if let Some(row) = rows.next().and_then(|index| frame.table().row(index)) {
-                    let record = self.record(&row)?;
-                    return Ok(Some(record));
-                }
+            if let Some(record) = self.next_record()? {
+                return Ok(Some(record));
+            }
+            if let Some((frame, _)) = &self.frame {
                 self.next = frame.header().end();
                 if let Some((_, offset)) = &mut self.place {
                     *offset = frame.end();
@@ -172,6 +179,35 @@ impl Scan {
                 return self.finish();
             }
         }
+    }
+
+    /// The next record of the frame, if there is one. Reads some behind it too, so that the file is looked at once
+    /// for all of them.
+    fn next_record(&mut self) -> Result<Option<ScanRecord>> {
+        if self.ahead.is_empty() {
+            let mut ahead = std::mem::take(&mut self.ahead);
+            let read = self.read_ahead(&mut ahead);
+            self.ahead = ahead;
+            // What was read before an error comes first, and the error when its turn comes.
+            read.or_else(|error| if self.ahead.is_empty() { Err(error) } else { Ok(()) })?;
+        }
+        Ok(self.ahead.pop_front())
+    }
+
+    fn read_ahead(&mut self, ahead: &mut VecDeque<ScanRecord>) -> Result<()> {
+        let (mut moment, mut bytes) = (Moment::Later, 0);
+        while bytes < AHEAD_BYTES
+            && let Some((frame, rows)) = &self.frame
+            && let Some(row) = rows.clone().next().and_then(|index| frame.table().row(index))
+        {
+            ahead.push_back(self.record(&row, moment)?);
+            moment = Moment::Same;
+            bytes += row.length as usize + AHEAD_BYTES / AHEAD;
+            if let Some((_, rows)) = &mut self.frame {
+                rows.start += 1;
+            }
+        }
+        Ok(())
     }
 
     fn start(&mut self) -> Result<()> {
@@ -234,11 +270,11 @@ impl Scan {
         Ok(None)
     }
 
-    fn record(&self, row: &Row) -> Result<ScanRecord> {
+    fn record(&self, row: &Row, moment: Moment) -> Result<ScanRecord> {
         let (Some((frame, _)), Some((place, offset))) = (&self.frame, self.place) else {
             return Err(Error::missing(&self.directory, "the frame being read"));
         };
-        let payload = frame.payload(row)?;
+        let payload = frame.payload_at(row, moment)?;
         let record = match row.kind {
             Kind::Entry => {
                 let Row { stream, entry_id: id, .. } = *row;

@@ -26,6 +26,25 @@ pub(super) enum Met {
     End,
 }
 
+/// Of which records the payloads are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Payloads {
+    All,
+    None,
+    /// Of those of one stream, and of the log's own.
+    Of(StreamId),
+}
+
+impl Payloads {
+    fn include(self, stream: StreamId) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Of(wanted) => stream == wanted || stream == StreamId::SYSTEM,
+        }
+    }
+}
+
 /// A place among the frames and records of one segment.
 #[derive(Debug)]
 pub(super) struct Cursor {
@@ -33,7 +52,7 @@ pub(super) struct Cursor {
     info: SegmentInfo,
     header: SegmentHeader,
     file: Arc<dyn DiskFile>,
-    payloads: bool,
+    payloads: Payloads,
     source: FileSource,
     walk: Walk,
     /// Where in the file the frames end, if a later checkpoint says so.
@@ -67,7 +86,7 @@ impl Cursor {
         disk: &Arc<dyn Disk>,
         info: &SegmentInfo,
         proven: Lsn,
-        payloads: bool,
+        payloads: Payloads,
     ) -> io::Result<Option<Self>> {
         let Some(header) = info.header else { return Ok(None) };
         let file = open(&**disk, info.sequence)?;
@@ -192,6 +211,11 @@ impl Cursor {
             self.done = true;
             return self.declare(&fault, Item::Torn);
         }
+        if self.info.state == SegmentState::Void {
+            // It came into use since, and the segment before it may have frames that were not seen.
+            self.done = true;
+            return Ok(Met::End);
+        }
         let is_first = offset == self.header.first_frame();
         let fault = (is_first && !rows.iter().any(|row| row.kind == Kind::Checkpoint)).then(|| {
             Table::no_checkpoint(offset.saturating_add(u64::from(header.table_offset)), rows.first())
@@ -234,7 +258,7 @@ impl Cursor {
 
     /// `None` where the file turns out to be gone.
     fn payload(&mut self, frame: u64, row: &Row) -> io::Result<Option<Payload>> {
-        if !self.payloads {
+        if !self.payloads.include(row.stream) {
             return Ok(Some(Payload::Skipped));
         }
         Ok(match self.read_payload(frame, row)? {

@@ -4,10 +4,10 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use tidelog_format::Lsn;
+use tidelog_format::{Lsn, StreamId};
 
 use super::ReadOnlyLog;
-use super::cursor::{Cursor, Met};
+use super::cursor::{Cursor, Met, Payloads};
 use super::directory::{Directory, SEGMENT_FILE, settle};
 use super::item::{Item, SegmentInfo, SegmentState};
 use crate::error::Corruption;
@@ -23,7 +23,7 @@ pub struct Items {
     disk: Arc<dyn Disk>,
     directory: Arc<Directory>,
     segments: RangeInclusive<u64>,
-    payloads: bool,
+    payloads: Payloads,
     /// The next segment, and the next damage of a whole file.
     next: usize,
     next_damage: usize,
@@ -36,7 +36,7 @@ impl Items {
             disk: Arc::clone(&log.disk),
             directory: Arc::clone(&log.directory),
             segments: 0..=u64::MAX,
-            payloads: true,
+            payloads: Payloads::All,
             next: 0,
             next_damage: 0,
             cursor: None,
@@ -53,7 +53,13 @@ impl Items {
     /// Leaves payloads out: they are neither read nor verified, but for those that tell where the log ends.
     #[must_use]
     pub fn skip_payloads(mut self) -> Self {
-        self.payloads = false;
+        self.payloads = Payloads::None;
+        self
+    }
+
+    /// Leaves payloads out but for those of a stream and the log's own.
+    pub(super) fn payloads_of(mut self, stream: StreamId) -> Self {
+        self.payloads = Payloads::Of(stream);
         self
     }
 

@@ -23,6 +23,7 @@ mod cursor;
 mod directory;
 mod item;
 mod items;
+mod live;
 mod probe;
 #[cfg(test)]
 mod testing;

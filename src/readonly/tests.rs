@@ -57,6 +57,27 @@ fn everything_comes_in_order_with_its_place() {
     }));
 }
 
+/// What a segment holds that came into use since may lie behind frames that were not there yet when the one before it
+/// was read.
+#[test]
+fn a_segment_that_came_into_use_since_is_not_shown() {
+    let mut first = Image::new(1, None, 1);
+    first.push(&[entry(A, 1, b"one")]);
+    let home = Home::new(&[&first, &Image::void(2)]);
+    let log = home.open();
+    first.push(&[entry(A, 2, b"two")]);
+    let mut second = Image::after(&first);
+    second.push(&[entry(A, 3, b"three")]);
+    fs::write(home.file(2), &second.bytes).unwrap();
+    let seen = Seen::of(&log);
+    assert!(seen.is_clean());
+    assert_eq!(seen.ids, [1]);
+
+    fs::write(home.file(1), &first.bytes).unwrap();
+    assert_eq!(Seen::of(&log).ids, [1, 2]);
+    assert_eq!(home.seen().ids, [1, 2, 3]);
+}
+
 #[test]
 fn a_damaged_payload_hides_nothing_else() {
     let [mut first, second, third] = three();

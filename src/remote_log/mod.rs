@@ -54,6 +54,7 @@ mod in_memory;
 mod journal;
 mod manager;
 mod metadata;
+mod ordered;
 mod partition;
 mod pending;
 mod segments;
@@ -70,7 +71,10 @@ pub use uuid::Uuid;
 pub use self::codec::{CodecError, Event};
 pub use self::error::RemoteStorageError;
 pub use self::in_memory::InmemoryRemoteLogMetadataManager;
-pub use self::journal::{JOURNAL_CLASS, Journal, JournalError, JournalOptions, JournalReport, JournalStats};
+pub use self::journal::{
+    EpochView, JOURNAL_CLASS, Journal, JournalError, JournalOptions, JournalRecord, JournalReport,
+    JournalStats, JournalView, PartitionView,
+};
 pub use self::manager::TideRemoteLogMetadataManager;
 pub use self::metadata::{
     RemoteLogSegmentDetails, RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate,

@@ -2,10 +2,12 @@
 
 use uuid::Uuid;
 
+use super::arena::Ix;
 use super::codec::Event;
 use super::epoch_index::{Cursor, EpochIndex};
 use super::error::RemoteStorageError;
 use super::metadata::{Effect, RemoteLogSegmentMetadata, RemotePartitionDeleteMetadata};
+use super::segments::Span;
 use super::types::{
     CustomMetadata, LeaderEpoch, RemoteLogSegmentState, RemotePartitionDeleteState, TopicIdPartition,
 };
@@ -60,6 +62,17 @@ pub(super) fn validate(view: &impl View, event: &Event) -> Result<Effect, Remote
     }
 }
 
+/// What became of an event that is taken again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Replayed {
+    /// It changed what is recorded, or repeated it.
+    Taken,
+    /// What is recorded holds it already.
+    Known,
+    /// What is recorded does not allow it.
+    Refused,
+}
+
 /// All that is recorded of a partition.
 #[derive(Debug)]
 pub(super) struct Partition {
@@ -78,17 +91,27 @@ struct Deletion {
 
 impl View for Partition {
     fn segment(&self, id: Uuid) -> Option<Status<'_>> {
-        let segment = self.index.segment(self.index.find(id)?);
-        Some(Status {
-            state: segment.state,
-            event_timestamp_ms: segment.event_timestamp_ms,
-            broker_id: segment.broker_id,
-            custom: segment.custom.as_deref(),
-        })
+        Some(self.status(self.index.find(id)?))
     }
 
     fn delete_state(&self) -> Option<RemotePartitionDeleteState> {
         self.deletion.as_ref().map(|deletion| deletion.metadata.state)
+    }
+}
+
+/// A partition, and where the one segment is that an event is about: it was looked up before.
+struct Found<'a> {
+    partition: &'a Partition,
+    segment: Option<Ix>,
+}
+
+impl View for Found<'_> {
+    fn segment(&self, _: Uuid) -> Option<Status<'_>> {
+        self.segment.map(|segment| self.partition.status(segment))
+    }
+
+    fn delete_state(&self) -> Option<RemotePartitionDeleteState> {
+        self.partition.delete_state()
     }
 }
 
@@ -101,25 +124,68 @@ impl Partition {
     /// Takes an event, or refuses it and stays as it is. Of the segments that hold an offset the one
     /// that was finished at the highest position answers.
     pub(super) fn apply(&mut self, event: &Event, position: u64) -> Result<Effect, RemoteStorageError> {
-        let effect = validate(self, event)?;
+        self.apply_to(self.find(event), event, position)
+    }
+
+    /// Takes an event from a record of what happened, which may be older than what is known.
+    pub(super) fn replay(&mut self, event: &Event, position: u64) -> Replayed {
+        let segment = self.find(event);
+        let known = match event {
+            Event::DeletePartition(_) => self.deletion.as_ref().map(|deletion| deletion.position),
+            _ => segment.map(|segment| self.index.segment(segment).position),
+        };
+        if known.is_some_and(|known| position <= known) {
+            Replayed::Known
+        } else if self.apply_to(segment, event, position).is_ok() {
+            Replayed::Taken
+        } else {
+            Replayed::Refused
+        }
+    }
+
+    /// The segment that an event is about, if it is known.
+    fn find(&self, event: &Event) -> Option<Ix> {
+        let id = match event {
+            Event::AddSegment(metadata) => metadata.remote_log_segment_id(),
+            Event::UpdateSegment(update) => &update.remote_log_segment_id,
+            Event::DeletePartition(_) => return None,
+        };
+        self.index.find(id.id)
+    }
+
+    fn apply_to(
+        &mut self,
+        segment: Option<Ix>,
+        event: &Event,
+        position: u64,
+    ) -> Result<Effect, RemoteStorageError> {
+        let effect = validate(&Found { partition: self, segment }, event)?;
         if effect == Effect::Nothing {
             return Ok(effect);
         }
-        match event {
-            Event::AddSegment(metadata) => self.insert(metadata, position),
-            Event::UpdateSegment(update) => {
-                let found = self.index.find(update.remote_log_segment_id.id);
-                match (found, update.state) {
-                    (None, _) => {}
-                    (Some(segment), RemoteLogSegmentState::DeleteSegmentFinished) => {
-                        self.index.remove(segment);
-                    }
-                    (Some(segment), _) => self.index.update(segment, update, position),
+        match (event, segment) {
+            (Event::AddSegment(metadata), _) => self.insert(metadata, position),
+            (Event::UpdateSegment(update), Some(segment)) => {
+                if update.state == RemoteLogSegmentState::DeleteSegmentFinished {
+                    self.index.remove(segment);
+                } else {
+                    self.index.update(segment, update, position);
                 }
             }
-            Event::DeletePartition(delete) => self.restore_deletion(delete.clone(), position),
+            (Event::UpdateSegment(_), None) => {}
+            (Event::DeletePartition(delete), _) => self.restore_deletion(delete.clone(), position),
         }
         Ok(effect)
+    }
+
+    fn status(&self, segment: Ix) -> Status<'_> {
+        let segment = self.index.segment(segment);
+        Status {
+            state: segment.state,
+            event_timestamp_ms: segment.event_timestamp_ms,
+            broker_id: segment.broker_id,
+            custom: segment.custom.as_deref(),
+        }
     }
 
     /// Takes a segment in any state, as it was after the event at `position`. Its id is not known.
@@ -134,16 +200,6 @@ impl Partition {
     /// Takes the state of the deletion, as it was after the event at `position`.
     pub(super) fn restore_deletion(&mut self, metadata: RemotePartitionDeleteMetadata, position: u64) {
         self.deletion = Some(Deletion { metadata, position });
-    }
-
-    /// The position of the last event on the same segment, or on the deletion.
-    pub(super) fn position(&self, event: &Event) -> Option<u64> {
-        let id = match event {
-            Event::AddSegment(metadata) => metadata.remote_log_segment_id(),
-            Event::UpdateSegment(update) => &update.remote_log_segment_id,
-            Event::DeletePartition(_) => return self.deletion.as_ref().map(|deletion| deletion.position),
-        };
-        self.index.find(id.id).map(|segment| self.index.segment(segment).position)
     }
 
     /// Segments with the positions of their last events, from a cursor on.
@@ -195,6 +251,12 @@ impl Partition {
     /// The highest end offset of the finished segments that carry an epoch.
     pub(super) fn highest(&self, epoch: LeaderEpoch) -> Option<i64> {
         self.index.highest(epoch)
+    }
+
+    /// Each leader epoch of each segment, with the segment's state and the offsets at which it answers while
+    /// it is finished.
+    pub(super) fn members(&self) -> impl Iterator<Item = (LeaderEpoch, RemoteLogSegmentState, Option<Span>)> {
+        self.index.members().map(|(epoch, segment, span)| (epoch, segment.state, span))
     }
 
     /// All segments, by start offset and id.

@@ -43,8 +43,8 @@ pub(super) struct Member {
     pub(super) epoch: LeaderEpoch,
     pub(super) segment: Ix,
     /// The member of the segment's next higher epoch.
-    next: Option<Ix>,
-    /// In the tree of the epoch's members.
+    pub(super) next: Option<Ix>,
+    /// In the tree of the epoch's tangled members, or in the list of its unfinished ones.
     pub(super) links: Links,
 }
 
@@ -61,9 +61,20 @@ pub(super) struct Span {
     pub(super) last: u64,
 }
 
+impl Span {
+    pub(super) fn contains(self, point: u64) -> bool {
+        (self.first..=self.last).contains(&point)
+    }
+}
+
 /// An offset as an unsigned number, in the same order.
 pub(super) fn point(offset: i64) -> u64 {
     offset.cast_unsigned() ^ 1 << 63
+}
+
+/// The offset that a [`point`] stands for.
+pub(super) fn offset(point: u64) -> i64 {
+    (point ^ 1 << 63).cast_signed()
 }
 
 /// All segments of a partition.
@@ -81,7 +92,7 @@ impl Segments {
     }
 
     pub(super) fn find(&self, id: Uuid) -> Option<Ix> {
-        self.by_id.find(self.hasher.hash_one(id), |ix| self.arena[*ix].id == id).copied()
+        self.by_id.find(hash(&self.hasher, id), |ix| self.arena[*ix].id == id).copied()
     }
 
     /// All segments at or behind a place.
@@ -97,9 +108,19 @@ impl Segments {
         &mut self.members[member]
     }
 
+    /// The member of a segment's lowest epoch.
+    pub(super) fn first_member(&self, segment: Ix) -> Option<Ix> {
+        self.arena[segment].first_member
+    }
+
     /// The members of a segment, by rising epoch.
-    pub(super) fn members_of(&self, segment: Ix) -> impl Iterator<Item = Ix> {
+    fn members_of(&self, segment: Ix) -> impl Iterator<Item = Ix> {
         std::iter::successors(self.arena[segment].first_member, |member| self.members[*member].next)
+    }
+
+    /// The members of all segments.
+    pub(super) fn all_members(&self) -> impl Iterator<Item = Ix> {
+        self.all_from(None).flat_map(|segment| self.members_of(segment))
     }
 
     /// The segment that a member is a part of.
@@ -129,22 +150,35 @@ impl Segments {
             let member = Member { offset, epoch: *epoch, segment, next, links: [None, None] };
             self.arena[segment].first_member = Some(self.members.insert(member));
         }
-        let hash_of = |ix: &Ix| self.hasher.hash_one(self.arena[*ix].id);
-        self.by_id.insert_unique(hash_of(&segment), segment, hash_of);
+        self.name(segment);
         segment
+    }
+
+    /// Makes a segment be found by its id.
+    fn name(&mut self, segment: Ix) {
+        let Self { arena, by_id, hasher, .. } = self;
+        if by_id.len() == by_id.capacity() {
+            // A table that grows by itself looks at the segments in the order of their hashes, that is, all
+            // over memory. This is that growth, in the order in which they lie.
+            *by_id = HashTable::with_capacity(2 * by_id.len());
+            for (ix, known) in arena.iter_from(None).filter(|(ix, _)| *ix != segment) {
+                by_id.insert_unique(hash(hasher, known.id), ix, |ix| hash(hasher, arena[*ix].id));
+            }
+        }
+        by_id.insert_unique(hash(hasher, arena[segment].id), segment, |ix| hash(hasher, arena[*ix].id));
     }
 
     /// Drops a segment and its members.
     pub(super) fn remove(&mut self, segment: Ix) {
-        let hash = self.hasher.hash_one(self.arena[segment].id);
-        if let Ok(entry) = self.by_id.find_entry(hash, |ix| *ix == segment) {
+        let hashed = hash(&self.hasher, self.arena[segment].id);
+        if let Ok(entry) = self.by_id.find_entry(hashed, |ix| *ix == segment) {
             entry.remove();
         }
         let mut member = self.arena.remove(segment).first_member;
         while let Some(removed) = member {
             member = self.members.remove(removed).next;
         }
-        shrink(&mut self.by_id, |ix| self.hasher.hash_one(self.arena[*ix].id));
+        shrink(&mut self.by_id, |ix| hash(&self.hasher, self.arena[*ix].id));
     }
 
     /// Records what an update says.
@@ -200,6 +234,10 @@ impl std::ops::Index<Ix> for Segments {
     fn index(&self, segment: Ix) -> &Segment {
         &self.arena[segment]
     }
+}
+
+fn hash(hasher: &RandomState, id: Uuid) -> u64 {
+    hasher.hash_one(id.as_u128())
 }
 
 /// Gives memory back once a table is mostly empty.

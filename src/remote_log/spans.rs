@@ -9,14 +9,14 @@
 //! a tree sorted by that end, where each node knows the latest span beneath it. So a look-up takes
 //! a logarithmic search for each level in use, at most 64, whatever overlaps.
 //!
-//! Where nothing overlaps, each center has one span, and nothing but the table is needed.
+//! Where few overlap, most centers have one span, and nothing but the table is needed.
 
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
 
 use super::arena::{Arena, Ix};
-use super::segments::{Segments, Span, point, shrink};
+use super::segments::{Segments, Span, shrink};
 use super::treap::{self, ABOVE, BELOW, Links, Tree};
 use super::types::LeaderEpoch;
 
@@ -65,7 +65,7 @@ struct Side {
     latest: Ix,
 }
 
-/// The finished members of a partition, by epoch and center.
+/// Finished members of a partition, by epoch and center.
 #[derive(Debug, Default)]
 pub(super) struct Spans {
     nodes: HashTable<Node>,
@@ -143,9 +143,8 @@ impl Spans {
         segments: &Segments,
         epoch: LeaderEpoch,
         mut levels: u64,
-        offset: i64,
+        offset: u64,
     ) -> Option<Ix> {
-        let offset = point(offset);
         let mut latest = None;
         while levels != 0 {
             let center = center_at(offset, levels.trailing_zeros());
@@ -158,7 +157,7 @@ impl Spans {
             let found = match node.content() {
                 Content::One(member) => {
                     let span = segments.span(member);
-                    span.filter(|span| (span.first..=span.last).contains(&offset)).map(|_| member)
+                    span.filter(|span| span.contains(offset)).map(|_| member)
                 }
                 Content::Set(set) => self.latest_of(segments, self.sets[set], center, offset),
             };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::codec::Event;
 use super::error::RemoteStorageError;
 use super::metadata::{Effect, RemoteLogSegmentMetadata, RemotePartitionDeleteMetadata};
-use super::partition::{Partition, View};
+use super::partition::{Partition, Replayed, View};
 use super::types::TopicIdPartition;
 
 /// All partitions of which something is recorded, and no other.
@@ -16,17 +16,6 @@ pub(super) struct Store {
     live: u64,
     /// Everything at or below it was taken.
     position: u64,
-}
-
-/// What became of an event that is taken again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Replayed {
-    /// It changed what is recorded, or repeated it.
-    Taken,
-    /// What is recorded holds it already.
-    Known,
-    /// What is recorded does not allow it.
-    Refused,
 }
 
 impl Store {
@@ -59,14 +48,7 @@ impl Store {
 
     /// Takes an event from a record of what happened, which may be older than what is known.
     pub(super) fn replay(&mut self, event: &Event, position: u64) -> Replayed {
-        let known = self.get(event.topic_id_partition()).and_then(|partition| partition.position(event));
-        let replayed = if known.is_some_and(|known| position <= known) {
-            Replayed::Known
-        } else if self.apply(event, position).is_ok() {
-            Replayed::Taken
-        } else {
-            Replayed::Refused
-        };
+        let replayed = self.change(event.topic_id_partition(), |partition| partition.replay(event, position));
         self.advance(position);
         replayed
     }

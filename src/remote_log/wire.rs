@@ -114,19 +114,21 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, field: &'static str, length: usize) -> Result<&'a [u8], CodecError> {
-        let (taken, left) = self.left.split_at_checked(length).ok_or(CodecError::Truncated {
-            field,
-            needed: length as u64,
-            left: self.left.len() as u64,
-        })?;
+        let (taken, left) =
+            self.left.split_at_checked(length).ok_or_else(|| self.truncated(field, length))?;
         self.left = left;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], CodecError> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(field, N)?);
-        Ok(array)
+        let (taken, left) = self.left.split_first_chunk().ok_or_else(|| self.truncated(field, N))?;
+        self.left = left;
+        Ok(*taken)
+    }
+
+    #[cold]
+    fn truncated(&self, field: &'static str, length: usize) -> CodecError {
+        CodecError::Truncated { field, needed: length as u64, left: self.left.len() as u64 }
     }
 
     pub(super) fn u8(&mut self, field: &'static str) -> Result<u8, CodecError> {
@@ -163,7 +165,7 @@ impl<'a> Reader<'a> {
             if byte & 0x80 == 0 {
                 let padded = byte == 0 && shift > 0;
                 let fits = u32::try_from(value).ok().filter(|_| !padded);
-                return fits.ok_or(CodecError::Invalid { field, value: value.cast_signed() });
+                return fits.ok_or_else(|| CodecError::Invalid { field, value: value.cast_signed() });
             }
         }
         Err(CodecError::Invalid { field, value: value.cast_signed() })

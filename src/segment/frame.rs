@@ -34,6 +34,16 @@ enum Body {
     Parts(Access),
 }
 
+/// When a payload is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Right after another one of the frame.
+    Same,
+    /// The caller has done other things since the frame was looked at: the file may have been shortened,
+    /// or its pages lost.
+    Later,
+}
+
 /// One frame of a segment. It stays readable when the segment retires.
 #[derive(Debug)]
 pub(crate) struct FrameRead {
@@ -116,9 +126,19 @@ impl FrameRead {
     }
 
     /// The payload of one of the table's rows, verified.
+    #[cfg(test)]
     pub(crate) fn payload(&self, row: &Row) -> Result<Bytes> {
+        self.payload_at(row, Moment::Later)
+    }
+
+    /// The payload of one of the table's rows, verified. For many taken at the same [`Moment`] the file is
+    /// looked at once.
+    pub(crate) fn payload_at(&self, row: &Row, moment: Moment) -> Result<Bytes> {
         let first = match &self.body {
-            Body::Mapped { frame, map, populated } => self.slice(frame, &**map, *populated, row),
+            Body::Mapped { frame, map, populated } => {
+                let now = (moment == Moment::Later).then_some((&**map, *populated));
+                self.slice(frame, now, row)
+            }
             Body::Whole(frame) => self.cut(frame, row),
             Body::Parts(access) => self.reach(access, row),
         };
@@ -127,11 +147,13 @@ impl FrameRead {
             .map_err(|flaw| flaw.into_error(&self.opened.path))
     }
 
-    fn slice(&self, frame: &Bytes, map: &dyn Mapping, populated: Instant, row: &Row) -> Result<Bytes, Flaw> {
+    fn slice(&self, frame: &Bytes, check: Option<(&dyn Mapping, Instant)>, row: &Row) -> Result<Bytes, Flaw> {
         let start = row.offset as usize;
         let end = (start + row.length as usize).min(frame.len());
-        let at = self.at as usize;
-        recheck(map, populated, at + start.min(end)..at + end)?;
+        if let Some((map, populated)) = check {
+            // The whole frame: that will do for all that are taken at this moment.
+            recheck(map, populated, self.at as usize..self.at as usize + frame.len())?;
+        }
         self.verify(row, frame.slice(start.min(end)..end))
     }
 

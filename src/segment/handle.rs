@@ -360,11 +360,14 @@ impl Segment {
         self.open().map(drop)
     }
 
-    /// The file that reads went to: `None` where there was none, `Some(None)` where somebody still
-    /// reads a frame of it. Of maps only those that handed-out bytes share are left.
-    pub(super) fn into_file(self) -> Option<Option<Arc<dyn DiskFile>>> {
+    /// Whether nobody has a frame of it, or bytes that share its map, and its file has one name. Of
+    /// whoever has the segment this is the last one.
+    pub(super) fn ends_unread(self) -> bool {
         drop(self.map.into_inner());
-        let opened = self.opened.into_inner()?;
-        Some(Arc::into_inner(opened).map(|opened| opened.file))
+        let file = match self.opened.into_inner() {
+            Some(opened) => Arc::into_inner(opened).map(|opened| opened.file),
+            None => self.disk.open(&name::segment(self.sequence), FileAccess::Read).ok(),
+        };
+        file.is_some_and(|file| file.maps() == 0 && file.links().is_ok_and(|links| links == 1))
     }
 }

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 
 #[allow(unused_imports)]
 pub(crate) use self::{
-    frame::FrameRead,
+    frame::{FrameRead, Moment},
     handle::Segment,
     name::Name,
     prepare::{Fill, Pace, PrepareError, SegmentSpec, make_spare, prepare, take},

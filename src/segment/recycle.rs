@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::handle::Segment;
 use super::{Error, Result, name, prepare};
-use crate::io::{Access, Disk};
+use crate::io::Disk;
 
 /// The file of a retired segment, kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Segment {
         };
         let size = self.header().ok().map(|header| header.file_size).filter(|size| Some(*size) == keep);
         let unread = match Arc::try_unwrap(self) {
-            Ok(segment) => size.is_some() && segment.is_unread(),
+            Ok(segment) => size.is_some() && segment.ends_unread(),
             Err(held) => {
                 if let Err(error @ Error::Io { .. }) = held.open_for_holders() {
                     return Err(error);
@@ -61,15 +61,5 @@ impl Segment {
         }
         remove(name::segment(sequence))?;
         Ok(None)
-    }
-
-    /// Whether its file has one name, and neither maps nor readers. Nobody else has the segment.
-    fn is_unread(self) -> bool {
-        let (disk, sequence) = (Arc::clone(self.disk()), self.sequence());
-        let file = match self.into_file() {
-            Some(opened) => opened,
-            None => disk.open(&name::segment(sequence), Access::Read).ok(),
-        };
-        file.is_some_and(|file| file.maps() == 0 && file.links().is_ok_and(|links| links == 1))
     }
 }

@@ -74,6 +74,8 @@ pub(crate) struct FileSource {
     len: u64,
     start: u64,
     bytes: Vec<u8>,
+    /// So much of the buffer was read; it only grows, so that no read has to clear it first.
+    filled: usize,
     window: usize,
 }
 
@@ -90,28 +92,29 @@ impl FileSource {
 
     pub(super) fn new(file: &Arc<dyn DiskFile>, via: Via) -> io::Result<Self> {
         let file = Arc::clone(file);
-        Ok(Self { len: file.len()?, file, via, start: 0, bytes: Vec::new(), window: WINDOW_MIN })
+        Ok(Self { len: file.len()?, file, via, start: 0, bytes: Vec::new(), filled: 0, window: WINDOW_MIN })
     }
 
     fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
+        self.start + self.filled as u64
     }
 
     /// Where in the buffer the range starts, if all of it is there.
     fn buffered(&self, offset: u64, len: usize) -> Option<usize> {
         let skip = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        (skip.checked_add(len)? <= self.bytes.len()).then_some(skip)
+        (skip.checked_add(len)? <= self.filled).then_some(skip)
     }
 
     fn fill(&mut self, offset: u64, len: usize) -> io::Result<()> {
         let near = (self.start..=self.end() + self.window as u64).contains(&offset);
         self.window = if near { (self.window * 2).min(WINDOW_MAX) } else { WINDOW_MIN };
         let want = (len.max(self.window) as u64).min(self.len - offset) as usize;
-        self.bytes.resize(want, 0);
-        self.start = offset;
-        let read = self.via.read(&*self.file, offset, &mut self.bytes);
-        self.bytes.truncate(*read.as_ref().unwrap_or(&0));
-        read.map(drop)
+        if self.bytes.len() < want {
+            self.bytes = vec![0; want];
+        }
+        (self.start, self.filled) = (offset, 0);
+        self.filled = self.via.read(&*self.file, offset, &mut self.bytes[..want])?;
+        Ok(())
     }
 }
 
@@ -127,7 +130,7 @@ impl Source for FileSource {
             self.fill(offset, len)?;
         }
         let skip = (offset - self.start) as usize;
-        let rest = self.bytes.get(skip..).unwrap_or_default();
+        let rest = self.bytes.get(skip..self.filled).unwrap_or_default();
         Ok(&rest[..len.min(rest.len())])
     }
 }

@@ -137,19 +137,25 @@ impl Base {
         if closed {
             builder.log.close().unwrap();
         }
-        builder.settle(home.path());
-        let files = load(home.path());
+        settle(&builder.log);
         let Builder { snapshots, written, .. } = builder;
-        let mut base = Self {
-            name,
-            rule,
-            seed,
-            files,
-            snapshots,
-            written,
-            headers: BTreeMap::new(),
-            frames: Vec::new(),
-        };
+        let base = Self::of(name, rule, seed, load(home.path()), snapshots, written);
+        let segments = base.headers.len();
+        assert!(segments > 3, "{segments} segments");
+        base
+    }
+
+    /// These files, and what is known of them.
+    pub(crate) fn of(
+        name: &'static str,
+        rule: IdRule,
+        seed: u64,
+        files: Files,
+        snapshots: BTreeMap<Lsn, Snapshot>,
+        written: BTreeMap<(Lsn, StreamId, u64), Arc<Vec<u8>>>,
+    ) -> Self {
+        let (headers, frames) = (BTreeMap::new(), Vec::new());
+        let mut base = Self { name, rule, seed, files, snapshots, headers, frames, written };
         base.survey();
         base
     }
@@ -174,8 +180,6 @@ impl Base {
                 self.frames.push(Frame { sequence, offset, header: frame.header, previous_end });
             }
         }
-        let segments = self.headers.len();
-        assert!(segments > 3, "{segments} segments");
         assert!(self.files.keys().any(|name| has_suffix(name, ".idx")));
         assert!(self.files.keys().any(|name| has_suffix(name, ".spare")));
     }
@@ -378,22 +382,22 @@ impl Builder {
         self.now.namespaces = self.log.namespaces();
         self.snapshots.insert(lsn, self.now.clone());
     }
+}
 
-    /// Waits until all is written and the threads in the background are at rest.
-    fn settle(&self, dir: &Path) {
-        for (stream, _) in self.log.streams() {
-            self.log.read(stream, .., ReadOptions::new()).unwrap().for_each(|entry| drop(entry.unwrap()));
+/// Waits until all is written and the threads in the background are at rest.
+pub(crate) fn settle(log: &Log) {
+    for (stream, _) in log.streams() {
+        log.read(stream, .., ReadOptions::new()).unwrap().for_each(|entry| drop(entry.unwrap()));
+    }
+    let begin = Instant::now();
+    let mut before = load(log.path());
+    loop {
+        std::thread::sleep(Duration::from_millis(30));
+        let now = load(log.path());
+        if now == before && !now.keys().any(|name| has_suffix(name, ".new")) {
+            return;
         }
-        let begin = Instant::now();
-        let mut before = load(dir);
-        loop {
-            std::thread::sleep(Duration::from_millis(30));
-            let now = load(dir);
-            if now == before && !now.keys().any(|name| has_suffix(name, ".new")) {
-                return;
-            }
-            assert!(begin.elapsed() < Duration::from_secs(30), "the directory keeps changing");
-            before = now;
-        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "the directory keeps changing");
+        before = now;
     }
 }

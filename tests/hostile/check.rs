@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tidelog::readonly::{Item, Kind, Payload, ReadOnlyLog};
 use tidelog::{Batch, Error, Log, Lsn, ReadMode, ReadOptions, ScanItem, StreamId};
 
-use crate::base::{Base, Files, home, options};
+use crate::base::{Base, Entries, Files, home, options};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
@@ -21,6 +21,13 @@ pub(crate) enum Outcome {
     Read,
     /// It does not open.
     Refused,
+}
+
+/// What a check came to.
+pub(crate) struct Checked {
+    pub(crate) outcome: Outcome,
+    /// What opening and reading told of.
+    pub(crate) told: Vec<Error>,
 }
 
 /// A directory that takes one mutated log after the other.
@@ -47,6 +54,20 @@ impl Bench {
 
     /// Opens and reads all, and holds it against what is known of the log.
     pub(crate) fn check(&self, base: &Base, files: &Files, write: bool) -> Outcome {
+        let Checked { outcome, told } = self.check_with(base, files, write, |_, _| ());
+        let whole = matches!(outcome, Outcome::Intact | Outcome::Cut);
+        assert_eq!(told.is_empty(), whole, "{outcome:?}, and told of {told:?}");
+        outcome
+    }
+
+    /// The same, with more to read of a log that opens and of which the rest could be read, or not.
+    pub(crate) fn check_with(
+        &self,
+        base: &Base,
+        files: &Files,
+        write: bool,
+        more: impl FnOnce(&Log, bool),
+    ) -> Checked {
         self.lay_out(files);
         let proven = base.proven(files);
         let damaged = view(base, &self.dir, proven);
@@ -55,7 +76,7 @@ impl Bench {
             Err(error) => {
                 assert!(is_refusal(&error), "{error:?}");
                 assert!(damaged, "refused, and the read-only view sees no damage: {error}");
-                return Outcome::Refused;
+                return Checked { outcome: Outcome::Refused, told: vec![error] };
             }
         };
         let end = log.recovery().end;
@@ -65,7 +86,9 @@ impl Bench {
         adopted.for_each(|frame| {
             assert!(base.is_whole(files, frame), "not whole, and part of the log: {frame:?}");
         });
-        let complete = read(base, &log, end);
+        let told = read(base, &log, end);
+        let complete = told.is_empty();
+        more(&log, complete);
         let outcome = if !complete {
             Outcome::Read
         } else if end == base.end() {
@@ -78,7 +101,7 @@ impl Bench {
         } else {
             log.close().unwrap();
         }
-        outcome
+        Checked { outcome, told }
     }
 
     /// Appends, and finds it again with all the rest.
@@ -97,7 +120,7 @@ impl Bench {
         live.retain(|_, entries| !entries.is_empty());
         let mut all = true;
         for (stream, entries) in &live {
-            all &= read_stream(&log, *stream, entries, ReadMode::Map);
+            all &= read_stream(&log, *stream, entries, ReadMode::Map).is_none();
         }
         assert!(all || !complete, "what could be read cannot be read any more");
         log.close().unwrap();
@@ -152,7 +175,7 @@ fn abuse(log: &Log, stream: StreamId) {
     let _ = log.release(stream);
 }
 
-fn is_refusal(error: &Error) -> bool {
+pub(crate) fn is_refusal(error: &Error) -> bool {
     matches!(
         error,
         Error::Corrupt(_)
@@ -162,20 +185,21 @@ fn is_refusal(error: &Error) -> bool {
     )
 }
 
-/// Holds what a log that ends at `end` shows against what it must show. False where a read tells of damage.
-fn read(base: &Base, log: &Log, end: Lsn) -> bool {
+/// Holds what a log that ends at `end` shows against what it must show. Gives the damage that reads tell of.
+fn read(base: &Base, log: &Log, end: Lsn) -> Vec<Error> {
     let expected = base.at(end);
     assert_eq!(log.streams(), expected.streams, "streams of a log that ends at {end}");
     assert_eq!(log.namespaces(), expected.namespaces);
-    let mut complete = true;
+    let mut told = Vec::new();
     for (place, (stream, entries)) in expected.live.iter().enumerate() {
         let mode = if place % 2 == 0 { ReadMode::Map } else { ReadMode::Copy };
-        complete &= read_stream(log, *stream, entries, mode);
+        told.extend(read_stream(log, *stream, entries, mode));
     }
-    scan(base, log, end) && complete
+    told.extend(scan(base, log, end));
+    told
 }
 
-fn read_stream(log: &Log, stream: StreamId, entries: &crate::base::Entries, mode: ReadMode) -> bool {
+fn read_stream(log: &Log, stream: StreamId, entries: &Entries, mode: ReadMode) -> Option<Error> {
     let mut expected = entries.iter();
     for entry in log.read(stream, .., ReadOptions::new().mode(mode)).unwrap() {
         match entry {
@@ -184,17 +208,17 @@ fn read_stream(log: &Log, stream: StreamId, entries: &crate::base::Entries, mode
                 assert_eq!((entry.stream, entry.id, entry.lsn), (stream, *id, *lsn));
                 assert_eq!(entry.payload, payload.as_slice(), "entry {id} of {stream}");
             }
-            Err(Error::Corrupt(_)) => return false,
+            Err(error @ Error::Corrupt(_)) => return Some(error),
             Err(error) => panic!("{error:?}"),
         }
     }
     let left = expected.next().map(|(id, _)| *id);
     assert_eq!(left, None, "the rest of {stream} is silently missing");
-    true
+    None
 }
 
 /// All entries in the segments that are there, in order.
-fn scan(base: &Base, log: &Log, end: Lsn) -> bool {
+fn scan(base: &Base, log: &Log, end: Lsn) -> Option<Error> {
     let mut found = BTreeSet::new();
     for record in log.scan(Lsn::ZERO, ReadOptions::new()).unwrap() {
         match record {
@@ -205,12 +229,12 @@ fn scan(base: &Base, log: &Log, end: Lsn) -> bool {
                     assert!(found.insert((record.lsn, stream, id)), "twice: {stream} {id}");
                 }
             }
-            Err(Error::Corrupt(_)) => return false,
+            Err(error @ Error::Corrupt(_)) => return Some(error),
             Err(error) => panic!("{error:?}"),
         }
     }
     assert!(found.iter().eq(base.written_below(end)), "the scan misses something");
-    true
+    None
 }
 
 /// The read-only view shows nothing that was not written, and all that is proven or some damage. True where it tells of

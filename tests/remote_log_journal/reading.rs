@@ -28,9 +28,9 @@ fn fill(log: &Log, hundreds: usize) {
     }
 }
 
-/// Fault 7: not ready is not the same as nothing there. Fault 10: who cannot go on can wait.
+/// Not ready is not the same as nothing there, nor as a failure; who cannot go on can wait.
 #[test]
-fn not_ready_while_it_is_read() {
+fn faults_07_08_09_10_20_not_ready_while_it_is_read() {
     let env = Env::new();
     let log = env.log();
     fill(&log, 100);
@@ -75,9 +75,9 @@ fn a_journal_that_is_dropped_while_it_is_read() {
     assert_eq!(at(&manager, 50), Some(1));
 }
 
-/// Fault 6: events without what they build on, as in a topic whose beginning was cut off.
+/// Events without what they build on, as in a topic whose beginning was cut off.
 #[test]
-fn events_that_do_not_fit_are_left_out_and_counted() {
+fn fault_06_events_that_do_not_fit_are_left_out_and_counted() {
     let env = Env::new();
     let log = env.log();
     append_raw(
@@ -96,9 +96,9 @@ fn events_that_do_not_fit_are_left_out_and_counted() {
     assert_eq!(list(&manager).len(), 2);
 }
 
-/// Fault 45: what cannot be decoded is never passed over.
+/// What cannot be decoded is never passed over.
 #[test]
-fn an_entry_that_is_no_record_fails_the_journal() {
+fn faults_27_45_an_entry_that_is_no_record_fails_the_journal() {
     let env = Env::new();
     let log = env.log();
     append_raw(&log, &[bytes(&Event::AddSegment(segment(1, [0, 99], &[(0, 0)]))), vec![1, 9, 9]]);
@@ -107,7 +107,7 @@ fn an_entry_that_is_no_record_fails_the_journal() {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<JournalError>());
     assert!(matches!(inner, Some(JournalError::Record { stream: STREAM, id: 2, .. })), "{inner:?}");
 
-    // Fault 27: it stays so, on every call.
+    // It stays so, on every call.
     let journal = Journal::open_in_background(&log, STREAM.id, manual()).unwrap();
     assert_io(journal.wait_ready(None));
     assert_failed(&TideRemoteLogMetadataManager::new(journal.clone()));
@@ -138,9 +138,9 @@ fn a_closed_log_takes_nothing_and_still_answers() {
     assert_eq!(list(&manager).len(), 1);
 }
 
-/// Fault 26: closing while others open, read and write ends, and loses nothing.
+/// Closing while others open, read and write ends, and loses nothing.
 #[test]
-fn closing_at_any_moment() {
+fn fault_26_closing_at_any_moment() {
     let env = Env::new();
     let mut expected = 0;
     for round in 0..10u128 {

@@ -140,10 +140,10 @@ fn threads_share_flushes() {
     assert!(frames * 2 < events, "{frames} frames for {events} events");
 }
 
-/// Faults 39 and 40: a mutation for a partition that is not assigned is recorded, and does not hang;
+/// A mutation for a partition that is not assigned is recorded, and does not hang;
 /// every query is empty.
 #[test]
-fn an_unassigned_partition() {
+fn faults_39_40_an_unassigned_partition() {
     let env = Env::new();
     let log = env.log();
     let manager = TideRemoteLogMetadataManager::with_partitions(journal(&log), [payments()]);
@@ -162,9 +162,9 @@ fn an_unassigned_partition() {
     assert_eq!(at(&manager, 50), None);
 }
 
-/// Fault 41: giving up a partition and taking it on again does not bring back what is gone.
+/// Giving up a partition and taking it on again does not bring back what is gone.
 #[test]
-fn taking_on_again_shows_no_past() {
+fn fault_41_taking_on_again_shows_no_past() {
     let env = Env::new();
     let log = env.log();
     let manager = TideRemoteLogMetadataManager::with_partitions(journal(&log), [orders()]);

@@ -26,6 +26,7 @@ pub(crate) enum Command {
     Append(AppendArgs),
     Bench(BenchArgs),
     Dump(DumpArgs),
+    Journal(JournalArgs),
     Stat(StatArgs),
     Verify(VerifyArgs),
 }
@@ -184,7 +185,8 @@ pub(crate) enum PayloadForm {
     Len,
     /// Hexadecimal.
     Hex,
-    /// As text. What is no text or would drive the terminal is escaped; of control records the numbers show.
+    /// As text. What is no text or would drive the terminal is escaped; of control records the numbers show, of
+    /// journals the events.
     #[default]
     Utf8,
     /// Base64.
@@ -196,6 +198,24 @@ pub(crate) enum DumpFormat {
     #[default]
     Text,
     Jsonl,
+}
+
+/// Show the remote log metadata that a journal holds.
+///
+/// All partitions, or one with its segments and leader epochs. What another process writes meanwhile may show.
+#[derive(Debug, clap::Args)]
+pub(crate) struct JournalArgs {
+    /// The log's directory.
+    pub(crate) dir: PathBuf,
+    /// The journal's id; needed where the log holds several.
+    #[arg(long, value_name = "N")]
+    pub(crate) journal: Option<u64>,
+    /// Only this partition, all of it: TOPIC-NUMBER or TOPIC_ID-NUMBER.
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    pub(crate) partition: Option<String>,
+    /// Tables, or lines of JSON.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: DumpFormat,
 }
 
 /// Sum up the log, by segment and by stream.

@@ -3,25 +3,28 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-/// What a command that could finish found.
+use tidelog::remote_log::JournalError;
+
+/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Clean,
     Damage,
+    Usage,
     /// Something could not be read or opened.
     Unreadable,
 }
 
-impl From<Verdict> for ExitCode {
-    fn from(verdict: Verdict) -> Self {
-        // 2 is what clap gives for wrong usage.
-        Self::from(match verdict {
-            Verdict::Clean => 0,
-            Verdict::Damage => 1,
-            Verdict::Unreadable => 3,
-        })
+impl Verdict {
+    pub(crate) const fn status(self) -> u8 {
+        match self {
+            Self::Clean => 0,
+            Self::Damage => 1,
+            // As clap has it.
+            Self::Usage => 2,
+            Self::Unreadable => 3,
+        }
     }
 }
 
@@ -29,6 +32,11 @@ impl From<Verdict> for ExitCode {
 #[derive(Debug)]
 pub(crate) enum Failure {
     Log(tidelog::Error),
+    Journal(JournalError),
+    /// What was asked for is not there.
+    Absent(String),
+    /// What was asked for may be one of several.
+    Ambiguous(String),
     Input(io::Error),
     Output(io::Error),
     File(PathBuf, io::Error),
@@ -54,6 +62,8 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Log(error) => error.fmt(f),
+            Self::Journal(error) => error.fmt(f),
+            Self::Absent(message) | Self::Ambiguous(message) => f.write_str(message),
             Self::Input(error) => write!(f, "standard input: {error}"),
             Self::Output(error) => write!(f, "standard output: {error}"),
             Self::File(path, error) => write!(f, "{}: {error}", path.display()),
@@ -65,7 +75,13 @@ impl From<&Failure> for Verdict {
     fn from(failure: &Failure) -> Self {
         match failure {
             broken if broken.is_broken_pipe() => Self::Clean,
-            Failure::Log(tidelog::Error::Corrupt(_)) => Self::Damage,
+            Failure::Log(tidelog::Error::Corrupt(_))
+            | Failure::Journal(
+                JournalError::Log(tidelog::Error::Corrupt(_))
+                | JournalError::Record { .. }
+                | JournalError::Checkpoint { .. },
+            ) => Self::Damage,
+            Failure::Ambiguous(_) => Self::Usage,
             _ => Self::Unreadable,
         }
     }
@@ -74,5 +90,11 @@ impl From<&Failure> for Verdict {
 impl From<tidelog::Error> for Failure {
     fn from(error: tidelog::Error) -> Self {
         Self::Log(error)
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
     }
 }

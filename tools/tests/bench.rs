@@ -1,6 +1,5 @@
 //! `tidelog bench` as a process, on data so small that the figures mean nothing.
 
-#[allow(dead_code, reason = "other tests use more of it")]
 mod common;
 
 use std::collections::BTreeMap;

@@ -14,6 +14,7 @@ mod record;
 mod registry;
 mod replay;
 mod stage;
+mod view;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +26,10 @@ use tidelog_format::{Lsn, StreamId};
 
 use self::checkpoint::Checkpoint;
 pub use self::error::JournalError;
+pub use self::record::Record as JournalRecord;
 pub use self::replay::JournalReport;
 use self::replay::{Entries, Replay};
+pub use self::view::{EpochView, JournalView, PartitionView};
 use super::codec::Event;
 use super::error::RemoteStorageError;
 use super::pending::Pending;
@@ -272,7 +275,14 @@ impl Opening {
         let outcome = entries.replay(|| journal.strong_count() > 0);
         let Some(shared) = journal.upgrade() else { return };
         let report = match outcome {
-            Ok(Replay { store, report, first, next, last_checkpoint, .. }) => {
+            Ok(Replay { store, report, mut first, next, last_checkpoint, covered, .. }) => {
+                // A process that ended between a checkpoint and the mark before it left that to do. A log that
+                // takes no appends keeps what could go.
+                if let Some(begin) = covered.filter(|begin| *begin > first)
+                    && shared.log.obsolete(shared.stream, begin - 1).is_ok()
+                {
+                    first = begin;
+                }
                 *shared.state.write() = store;
                 *shared.tail.lock() = Tail { first, next, last_checkpoint, ..Tail::default() };
                 Some(report)

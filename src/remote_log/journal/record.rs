@@ -19,17 +19,32 @@ const BEGIN: u8 = 1;
 const STATE: u8 = 2;
 const END: u8 = 3;
 
-/// One entry of a journal.
+/// What an entry of a [`Journal`](super::Journal) holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Record {
+pub enum Record {
     /// Something happened.
     Event(Event),
     /// A checkpoint begins. All that happened before is in its state records.
-    Begin { checkpoint: u64 },
-    /// A segment (in any state) or the deletion of a partition, as the event at `position` left it.
-    State { checkpoint: u64, position: u64, state: Event },
+    Begin {
+        /// Its number.
+        checkpoint: u64,
+    },
+    /// A segment (in any state) or the deletion of a partition.
+    State {
+        /// The number of the checkpoint that it is part of.
+        checkpoint: u64,
+        /// The id of the entry whose event left it so.
+        position: u64,
+        /// The segment, as if it were added in its state, or the deletion.
+        state: Event,
+    },
     /// The checkpoint is complete.
-    End { checkpoint: u64, count: u64 },
+    End {
+        /// Its number.
+        checkpoint: u64,
+        /// How many state records it has.
+        count: u64,
+    },
 }
 
 impl Record {
@@ -56,7 +71,8 @@ impl Record {
         Ok(writer.finish())
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+    /// Reads an entry's payload. Bytes that are a record encode to themselves.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         if bytes.first() != Some(&CHECKPOINT) {
             return Event::decode(bytes).map(Self::Event);
         }

@@ -1,13 +1,17 @@
 //! Reads a journal from its first live entry to its end.
 
+use bytes::Bytes;
 use tidelog_format::StreamId;
 
 use super::super::codec::Event;
-use super::super::store::{Replayed, Store};
+use super::super::partition::Replayed;
+use super::super::store::Store;
 use super::super::types::RemoteLogSegmentState;
 use super::error::JournalError;
 use super::record::Record;
+use crate::error::Error;
 use crate::log::Log;
+use crate::options::ReadMode;
 use crate::reader::{ReadOptions, ReadUpTo, Reader};
 
 /// What reading a journal found.
@@ -33,7 +37,19 @@ pub(super) struct Replay {
     pub(super) next: u64,
     /// The highest number of any checkpoint, complete or not.
     pub(super) last_checkpoint: u64,
+    /// Where the last whole checkpoint on the way begins: nothing before it is needed. Whoever wrote it
+    /// did not come to say so.
+    pub(super) covered: Option<u64>,
+    on_the_way: Option<OnTheWay>,
     stage: Stage,
+}
+
+/// A checkpoint that the journal does not begin with, as far as it was read.
+#[derive(Clone, Copy, Debug)]
+struct OnTheWay {
+    number: u64,
+    begin: u64,
+    count: u64,
 }
 
 /// What the next record means.
@@ -62,24 +78,40 @@ impl Entries {
     pub(super) fn of(log: &Log, stream: StreamId) -> Result<Self, JournalError> {
         let next = log.stream(stream).and_then(|info| info.last).map_or(1, |last| last.saturating_add(1));
         // What an earlier journal of this process staged is waited for: nobody was told that it is there.
-        let reader = log.read(stream, .., ReadOptions::new().up_to(ReadUpTo::Durable))?;
+        // Entries are small and none is kept, so that to copy them costs less than to see to each in a map.
+        let options = ReadOptions::new().up_to(ReadUpTo::Durable).mode(ReadMode::Copy);
+        let reader = log.read(stream, .., options)?;
         Ok(Self { reader, stream, next })
     }
 
     /// Takes all of them, as long as the result is `wanted`.
     pub(super) fn replay(self, wanted: impl Fn() -> bool) -> Result<Replay, JournalError> {
         let Self { reader, stream, next } = self;
-        let mut replay = Replay { first: next, next, ..Replay::default() };
-        for entry in reader {
-            let entry = entry?;
-            let record = Record::decode(&entry.payload).map_err(|cause| JournalError::Record {
+        let entries = reader.map(|entry| entry.map(|entry| (entry.id, entry.payload)));
+        Replay::of(stream, next, entries, wanted)
+    }
+}
+
+impl Replay {
+    /// What the entries of a stream come to, with their ids, as long as the result is `wanted`; `next` is
+    /// the id after them.
+    pub(super) fn of(
+        stream: StreamId,
+        next: u64,
+        entries: impl Iterator<Item = Result<(u64, Bytes), Error>>,
+        wanted: impl Fn() -> bool,
+    ) -> Result<Self, JournalError> {
+        let mut replay = Self { first: next, next, ..Self::default() };
+        for entry in entries {
+            let (id, payload) = entry?;
+            let record = Record::decode(&payload).map_err(|cause| JournalError::Record {
                 stream,
-                id: entry.id,
+                id,
                 cause: cause.into(),
             })?;
-            replay.take(entry.id, record).map_err(|(checkpoint, what)| JournalError::Checkpoint {
+            replay.take(id, record).map_err(|(checkpoint, what)| JournalError::Checkpoint {
                 stream,
-                id: entry.id,
+                id,
                 checkpoint,
                 what,
             })?;
@@ -94,9 +126,7 @@ impl Entries {
             Stage::Start | Stage::Events => Ok(replay),
         }
     }
-}
 
-impl Replay {
     /// Takes the next record; else gives the checkpoint that is not whole, and why.
     fn take(&mut self, id: u64, record: Record) -> Result<(), (u64, &'static str)> {
         self.report.entries += 1;
@@ -109,11 +139,10 @@ impl Replay {
                 self.first = id;
                 return self.start(id, record);
             }
-            Stage::Events => {
-                if let Record::Event(event) = record {
-                    self.replay(id, &event);
-                }
-            }
+            Stage::Events => match record {
+                Record::Event(event) => self.replay(id, &event),
+                other => self.pass_checkpoint(id, &other),
+            },
             Stage::Checkpoint { number, count, since } => match record {
                 Record::Event(event) => since.push((id, event)),
                 Record::State { checkpoint, position, state } if checkpoint == *number => {
@@ -145,6 +174,25 @@ impl Replay {
             },
         }
         Ok(())
+    }
+
+    /// What it says is known already; but if it is whole, what lies before it can go.
+    fn pass_checkpoint(&mut self, id: u64, record: &Record) {
+        match (record, &mut self.on_the_way) {
+            (Record::Begin { checkpoint }, slot) => {
+                *slot = Some(OnTheWay { number: *checkpoint, begin: id, count: 0 });
+            }
+            (Record::State { checkpoint, .. }, Some(passed)) if passed.number == *checkpoint => {
+                passed.count += 1;
+            }
+            (Record::End { checkpoint, count }, Some(passed)) => {
+                if (passed.number, passed.count) == (*checkpoint, *count) {
+                    self.covered = Some(passed.begin);
+                }
+                self.on_the_way = None;
+            }
+            _ => {}
+        }
     }
 
     fn start(&mut self, id: u64, record: Record) -> Result<(), (u64, &'static str)> {

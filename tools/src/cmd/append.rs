@@ -15,7 +15,7 @@ use crate::out::warn;
 const WINDOW: u64 = 16 << 20;
 
 /// Appends the lines of standard input.
-pub(crate) fn append(args: &AppendArgs) -> Result<Verdict, Failure> {
+pub(crate) fn append(args: &AppendArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let log = Log::open(&args.dir, Options::new().backend(args.backend.into()))?;
     let stream = StreamId::new(args.class, args.stream);
     let mut appender = Appender::new(&log, stream, args.batch);
@@ -30,7 +30,7 @@ pub(crate) fn append(args: &AppendArgs) -> Result<Verdict, Failure> {
     let seconds = took.as_secs_f64();
     #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = bytes as f64 / 1e6 / seconds.max(1e-9);
-    writeln!(io::stdout(), "entries={entries} bytes={bytes} seconds={seconds:.3} mb_per_s={rate:.1}")
+    writeln!(out, "entries={entries} bytes={bytes} seconds={seconds:.3} mb_per_s={rate:.1}")
         .map_err(Failure::Output)?;
     Ok(Verdict::Clean)
 }

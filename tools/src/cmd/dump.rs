@@ -1,6 +1,6 @@
 //! `tidelog dump`.
 
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, Write};
 
 use serde_json::json;
 use tidelog::Corruption;
@@ -11,7 +11,7 @@ use crate::failure::{Failure, Verdict};
 use crate::out::{SCHEMA_VERSION, json, text, warn};
 
 /// Prints the records that are wanted. Whatever is wrong on the way is printed too, wanted or not.
-pub(crate) fn dump(args: &DumpArgs) -> Result<Verdict, Failure> {
+pub(crate) fn dump(args: &DumpArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let log = ReadOnlyLog::open(&args.dir)?;
     let mut items = log.items();
     if let Some(segment) = args.segment {
@@ -20,7 +20,7 @@ pub(crate) fn dump(args: &DumpArgs) -> Result<Verdict, Failure> {
     if args.payload == PayloadForm::None {
         items = items.skip_payloads();
     }
-    let mut printer = Printer { out: BufWriter::with_capacity(64 << 10, io::stdout().lock()), args };
+    let mut printer = Printer { out: BufWriter::with_capacity(64 << 10, out), args };
     let mut verdict = Verdict::Clean;
     let mut left = args.limit.unwrap_or(u64::MAX);
     while left > 0
@@ -54,7 +54,7 @@ pub(crate) fn dump(args: &DumpArgs) -> Result<Verdict, Failure> {
 }
 
 struct Printer<'a> {
-    out: BufWriter<StdoutLock<'static>>,
+    out: BufWriter<&'a mut dyn Write>,
     args: &'a DumpArgs,
 }
 

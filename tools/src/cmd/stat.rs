@@ -2,26 +2,25 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use tidelog::readonly::{ReadOnlyLog, SegmentInfo};
 
 use super::summary::{StreamSums, Summary, Sums};
 use crate::args::{StatArgs, StatFormat};
 use crate::failure::{Failure, Verdict};
+use crate::out::table::{align, table};
 use crate::out::{SCHEMA_VERSION, json, state_name, warn};
 
 /// Adds up what the log holds.
-pub(crate) fn stat(args: &StatArgs) -> Result<Verdict, Failure> {
+pub(crate) fn stat(args: &StatArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let log = ReadOnlyLog::open(&args.dir)?;
     let summary = Summary::of(&log);
     for error in &summary.unreadable {
         warn(&error.to_string());
     }
-    let mut out = io::stdout().lock();
     match args.format {
-        StatFormat::Text => print_text(&mut out, &log, &summary),
-        StatFormat::Json => json::line(&mut out, &as_json(&log, &summary)),
+        StatFormat::Text => print_text(out, &log, &summary),
+        StatFormat::Json => json::line(out, &as_json(&log, &summary)),
     }
     .map_err(Failure::Output)?;
     Ok(match (summary.damage, summary.unreadable.len()) {
@@ -31,7 +30,7 @@ pub(crate) fn stat(args: &StatArgs) -> Result<Verdict, Failure> {
     })
 }
 
-fn print_text(out: &mut impl Write, log: &ReadOnlyLog, summary: &Summary) -> io::Result<()> {
+fn print_text(out: &mut dyn Write, log: &ReadOnlyLog, summary: &Summary) -> io::Result<()> {
     let mut segments = table(&[
         "segment", "state", "base", "size", "used", "fill", "frames", "records", "entries", "payload",
     ]);
@@ -49,7 +48,7 @@ fn print_text(out: &mut impl Write, log: &ReadOnlyLog, summary: &Summary) -> io:
             sums.payload_bytes.to_string(),
         ]);
     }
-    writeln!(out, "{}\n", align(segments, 1).trim_fmt())?;
+    writeln!(out, "{}\n", align(segments, &[1]).trim_fmt())?;
     let mut streams =
         table(&["stream", "records", "entries", "moved", "payload", "first", "last", "segments"]);
     for (stream, StreamSums { sums, moved, ids, segments }) in &summary.streams {
@@ -65,11 +64,11 @@ fn print_text(out: &mut impl Write, log: &ReadOnlyLog, summary: &Summary) -> io:
             segments.map_or_else(|| "-".into(), |(first, last)| format!("{first}-{last}")),
         ]);
     }
-    writeln!(out, "{}\n", align(streams, 0).trim_fmt())?;
+    writeln!(out, "{}\n", align(streams, &[0]).trim_fmt())?;
     print_totals(out, log, summary)
 }
 
-fn print_totals(out: &mut impl Write, log: &ReadOnlyLog, summary: &Summary) -> io::Result<()> {
+fn print_totals(out: &mut dyn Write, log: &ReadOnlyLog, summary: &Summary) -> io::Result<()> {
     let Summary { total, file_bytes, used_bytes, damage, torn, .. } = summary;
     let Sums { frames, records, entries, payload_bytes, .. } = total;
     let overhead = summary.overhead_bytes();
@@ -90,23 +89,6 @@ fn print_totals(out: &mut impl Write, log: &ReadOnlyLog, summary: &Summary) -> i
         percent(overhead, *used_bytes)
     )?;
     writeln!(out, "frames={frames} records={records} entries={entries} damage={damage} torn={torn}")
-}
-
-fn table(head: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(head);
-    table
-}
-
-/// Numbers to the right, behind the first words.
-fn align(mut table: Table, words: usize) -> Table {
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
-        if index != words {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }
 
 /// One digit behind the point; `-` of nothing.

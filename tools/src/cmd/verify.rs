@@ -10,13 +10,12 @@ use crate::failure::{Failure, Verdict};
 use crate::out::{text, warn};
 
 /// Reads and checks everything. A line for each damage, and one at the end.
-pub(crate) fn verify(args: &VerifyArgs) -> Result<Verdict, Failure> {
+pub(crate) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let log = ReadOnlyLog::open(&args.dir)?;
-    let mut out = io::stdout().lock();
     let mut seen = Seen::default();
     for item in log.items() {
         match item {
-            Ok(item) => seen.take(&mut out, &item).map_err(Failure::Output)?,
+            Ok(item) => seen.take(out, &item).map_err(Failure::Output)?,
             Err(error) => {
                 warn(&error.to_string());
                 seen.unreadable += 1;
@@ -49,7 +48,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn take(&mut self, out: &mut impl Write, item: &Item) -> io::Result<()> {
+    fn take(&mut self, out: &mut dyn Write, item: &Item) -> io::Result<()> {
         match item {
             Item::Frame(_) => self.frames += 1,
             Item::Record(record) => {
@@ -70,7 +69,7 @@ impl Seen {
         Ok(())
     }
 
-    fn damaged(&mut self, out: &mut impl Write, damage: &Corruption, words: &str) -> io::Result<()> {
+    fn damaged(&mut self, out: &mut dyn Write, damage: &Corruption, words: &str) -> io::Result<()> {
         self.damage += 1;
         text::finding(out, words, damage)
     }

@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use tidelog::readonly::{Payload, Record};
 use tidelog::{Corruption, StreamId};
 
-use super::{SCHEMA_VERSION, control, payload, text};
+use super::{SCHEMA_VERSION, control, journal, payload, text};
 use crate::args::{DumpArgs, KindName, PayloadForm};
 
 /// Writes a value as one line.
-pub(crate) fn line(out: &mut impl Write, value: &Value) -> io::Result<()> {
+pub(crate) fn line(out: &mut dyn Write, value: &Value) -> io::Result<()> {
     writeln!(out, "{}", tame(&value.to_string()))
 }
 
 /// Writes a record's line.
-pub(crate) fn record(out: &mut impl Write, record: &Record, args: &DumpArgs) -> io::Result<()> {
+pub(crate) fn record(out: &mut dyn Write, record: &Record, args: &DumpArgs) -> io::Result<()> {
     let row = &record.row;
     let mut value = json!({
         "schema_version": SCHEMA_VERSION,
@@ -43,20 +43,31 @@ pub(crate) fn record(out: &mut impl Write, record: &Record, args: &DumpArgs) -> 
                 value[key] = number(found);
             }
         }
-        Payload::Sound(bytes) => {
-            if let Some(shown) = payload::for_json(bytes, args.payload, args.max_payload) {
-                value["payload"] = shown.characters.into();
-                value["payload_encoding"] = shown.encoding.into();
-                value["payload_cut"] = shown.cut.into();
+        Payload::Sound(bytes) if journal::is_entry(row) && args.payload == PayloadForm::Utf8 => {
+            match journal::fields(bytes) {
+                Ok(fields) => value["journal"] = journal::object(fields),
+                Err(error) => {
+                    value["journal"] = json!({ "event": "undecodable", "error": error });
+                    put_payload(&mut value, bytes, args);
+                }
             }
         }
+        Payload::Sound(bytes) => put_payload(&mut value, bytes, args),
         Payload::Skipped => {}
     }
     line(out, &value)
 }
 
+fn put_payload(value: &mut Value, bytes: &[u8], args: &DumpArgs) {
+    if let Some(shown) = payload::for_json(bytes, args.payload, args.max_payload) {
+        value["payload"] = shown.characters.into();
+        value["payload_encoding"] = shown.encoding.into();
+        value["payload_cut"] = shown.cut.into();
+    }
+}
+
 /// Writes a line on something that is wrong, or torn.
-pub(crate) fn finding(out: &mut impl Write, word: &str, damage: &Corruption) -> io::Result<()> {
+pub(crate) fn finding(out: &mut dyn Write, word: &str, damage: &Corruption) -> io::Result<()> {
     let mut value = json!({ "schema_version": SCHEMA_VERSION, "type": word });
     if let Some(id) = damage.stream {
         value["stream"] = stream(id);

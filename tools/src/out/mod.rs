@@ -1,8 +1,10 @@
 //! How things are written.
 
 pub(crate) mod control;
+pub(crate) mod journal;
 pub(crate) mod json;
 pub(crate) mod payload;
+pub(crate) mod table;
 pub(crate) mod text;
 
 use std::io::Write;

@@ -8,11 +8,11 @@ use std::path::Path;
 use tidelog::Corruption;
 use tidelog::readonly::{Payload, Record};
 
-use super::{control, payload};
+use super::{control, journal, payload};
 use crate::args::{DumpArgs, KindName, PayloadForm};
 
 /// Writes a record's line.
-pub(crate) fn record(out: &mut impl Write, record: &Record, args: &DumpArgs) -> io::Result<()> {
+pub(crate) fn record(out: &mut dyn Write, record: &Record, args: &DumpArgs) -> io::Result<()> {
     let Record { segment, frame, lsn, index, row, .. } = record;
     let word = if matches!(record.payload, Payload::Damaged(_)) { "damaged" } else { "record" };
     let kind = KindName::from(row.kind).as_str();
@@ -30,21 +30,33 @@ pub(crate) fn record(out: &mut impl Write, record: &Record, args: &DumpArgs) -> 
                 write!(out, " {key}={number}")?;
             }
         }
-        Payload::Sound(bytes) => {
-            if let Some(shown) = payload::for_text(bytes, args.payload, args.max_payload) {
-                write!(out, " payload={}", shown.characters)?;
-                if shown.cut > 0 {
-                    write!(out, " cut={}", shown.cut)?;
+        Payload::Sound(bytes) if journal::is_entry(row) && args.payload == PayloadForm::Utf8 => {
+            match journal::fields(bytes) {
+                Ok(fields) => write!(out, "{}", journal::pairs(&fields))?,
+                Err(error) => {
+                    write!(out, " event=undecodable error={}", quote(error.as_bytes()))?;
+                    payload(out, bytes, args)?;
                 }
             }
         }
+        Payload::Sound(bytes) => payload(out, bytes, args)?,
         Payload::Skipped => {}
     }
     writeln!(out)
 }
 
+fn payload(out: &mut dyn Write, bytes: &[u8], args: &DumpArgs) -> io::Result<()> {
+    if let Some(shown) = payload::for_text(bytes, args.payload, args.max_payload) {
+        write!(out, " payload={}", shown.characters)?;
+        if shown.cut > 0 {
+            write!(out, " cut={}", shown.cut)?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes a line on something that is wrong, or torn.
-pub(crate) fn finding(out: &mut impl Write, word: &str, damage: &Corruption) -> io::Result<()> {
+pub(crate) fn finding(out: &mut dyn Write, word: &str, damage: &Corruption) -> io::Result<()> {
     write!(out, "{word}")?;
     if let Some(stream) = damage.stream {
         write!(out, " stream={stream}")?;
@@ -53,7 +65,7 @@ pub(crate) fn finding(out: &mut impl Write, word: &str, damage: &Corruption) -> 
     writeln!(out)
 }
 
-fn fault(out: &mut impl Write, damage: &Corruption) -> io::Result<()> {
+fn fault(out: &mut dyn Write, damage: &Corruption) -> io::Result<()> {
     let Corruption { offset, what, expected, actual, .. } = damage;
     let (file, what) = (path(&damage.file), quote(what.as_bytes()));
     write!(out, " file={file} offset={offset} what={what} expected={expected:#x} actual={actual:#x}")

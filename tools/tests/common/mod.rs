@@ -1,4 +1,5 @@
 //! Running the tool, and logs to run it on.
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -46,7 +46,7 @@ const READ: &str = "read";
 const DATA: [&str; 3] = [LOG, FLOOR, READ];
 
 /// Measures.
-pub(crate) fn bench(args: &BenchArgs) -> Result<Verdict, Failure> {
+pub(crate) fn bench(args: &BenchArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let place = Place::new(&args.dir, args.keep)?;
     // Before anything is measured, for a file that cannot be made.
     let page = match &args.html {
@@ -57,15 +57,15 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Verdict, Failure> {
     let (writes, reads): (Vec<_>, Vec<_>) = plan::settings(args).into_iter().partition(Setting::writes);
     let turns: usize = writes.iter().chain(&reads).map(|setting| setting.runners().len()).sum();
     let bar = progress(turns as u64 * u64::from(args.rounds));
-    let mut bench = Bench { args, place: &place, machine: &machine, bar, done: Vec::new() };
+    let mut bench = Bench { args, out, place: &place, machine: &machine, bar, done: Vec::new() };
     let begin = Instant::now();
     bench.write(&writes)?;
     bench.read(&reads)?;
     bench.bar.finish_and_clear();
-    let Bench { done, .. } = bench;
+    let Bench { done, out, .. } = bench;
     let took = begin.elapsed();
     if let BenchFormat::Table = args.format {
-        table::print(&mut io::stdout().lock(), args, &machine, &done, took).map_err(Failure::Output)?;
+        table::print(out, args, &machine, &done, took).map_err(Failure::Output)?;
     }
     if let Some((path, mut file)) = page {
         let page = html::page(args, &machine, &done, took);
@@ -76,6 +76,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Verdict, Failure> {
 
 struct Bench<'a> {
     args: &'a BenchArgs,
+    out: &'a mut dyn Write,
     place: &'a Place,
     machine: &'a Machine,
     bar: ProgressBar,
@@ -171,9 +172,8 @@ impl Bench<'_> {
         let outcomes = works.into_iter().map(|(outcome, _)| outcome).collect();
         let measured = Measured { setting: setting.clone(), outcomes };
         if let BenchFormat::Jsonl = self.args.format {
-            let mut out = io::stdout().lock();
             for value in jsonl::lines(self.args, self.machine, &measured) {
-                json::line(&mut out, &value).map_err(Failure::Output)?;
+                json::line(self.out, &value).map_err(Failure::Output)?;
             }
         }
         self.done.push(measured);

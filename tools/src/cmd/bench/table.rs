@@ -45,7 +45,7 @@ pub(crate) const LEGEND: [&str; 6] = [
 
 /// Prints the table, and what it is of.
 pub(crate) fn print(
-    out: &mut impl Write,
+    out: &mut dyn Write,
     args: &BenchArgs,
     machine: &Machine,
     done: &[Measured],
