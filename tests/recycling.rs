@@ -1,7 +1,6 @@
 //! Files of retired segments become the next ones: as many as are wanted, and only where nobody reads them.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -42,13 +41,10 @@ fn turn_over(log: &Log, ids: std::ops::RangeInclusive<u64>) {
     }
 }
 
-fn files(dir: &Path, suffix: &str) -> Vec<(String, u64)> {
-    let named = |entry: std::io::Result<fs::DirEntry>| {
-        let entry = entry.unwrap();
-        (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().ino())
-    };
-    let mut found: Vec<_> = fs::read_dir(dir).unwrap().map(named).collect();
-    found.retain(|(name, _)| name.ends_with(suffix));
+fn files(dir: &Path, suffix: &str) -> Vec<String> {
+    let mut found: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    found.retain(|name| name.ends_with(suffix));
     found.sort();
     found
 }
@@ -115,7 +111,7 @@ fn what_is_read_is_not_written_over() {
         let mut reader = log.read(A, 150..=250, ReadOptions::new()).unwrap();
         assert_eq!(reader.next().unwrap().unwrap().id, 150);
         let linked = dir.path().join("backup");
-        let (name, _) = files(dir.path(), ".log")[0].clone();
+        let name = files(dir.path(), ".log")[0].clone();
         fs::hard_link(dir.path().join(&name), &linked).unwrap();
         let backup = fs::read(&linked).unwrap();
 

@@ -190,8 +190,13 @@ impl Engine {
     fn own_buffer(&self, plan: &Plan) -> Result<Option<Arc<FrameBuf>>, Blocked> {
         let (block, frame_size) = (self.options.block_size.into(), self.options.frame_size as u64);
         let Some(bytes) = plan.large(block, frame_size)? else { return Ok(None) };
-        if !self.core.lock().take_large() {
-            return Err(Blocked::NoRoom);
+        {
+            let mut core = self.core.lock();
+            // A log that has ended does not give the buffer back.
+            core.check_running()?;
+            if !core.take_large() {
+                return Err(Blocked::NoRoom);
+            }
         }
         let made = Claimed::new(bytes as usize, None).map(|buf| buf.reopen(FRAME_HEADER_LEN));
         made.map(Some).map_err(|error| {

@@ -88,6 +88,8 @@ impl Stepped {
     fn end(&mut self, failure: Option<&Error>) {
         if let Some(committer) = self.committer.take() {
             committer.end(failure.map(ToString::to_string));
+            // As its thread does: what it was asked for comes first.
+            while self.prepare() {}
             self.preparer.end();
         }
     }

@@ -17,6 +17,7 @@ use rustix::io::{Errno, retry_on_intr};
 use super::aligned::MEM_ALIGN;
 use super::disk::{Access, Disk, DiskFile, FileKind, Listing};
 use super::file::RealFile;
+use super::queue::is_full;
 
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// The largest block that a log can have.
@@ -251,7 +252,11 @@ impl Disk for RealDisk {
         }
         match self.align.get() {
             Some(align) => Ok(*align),
-            None => Ok(self.open_scratch()?.align()),
+            None => match self.open_scratch() {
+                // No room for a file to ask about; the first one there is room for will tell.
+                Err(error) if is_full(&error) => Ok(1),
+                file => Ok(file?.align()),
+            },
         }
     }
 }

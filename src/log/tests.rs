@@ -33,6 +33,20 @@ fn a_large_batch_that_changes_nothing_leaves_its_buffer_to_the_next() {
 }
 
 #[test]
+fn a_large_batch_does_not_wait_for_a_buffer_that_a_failed_log_keeps() {
+    let home = tempfile::tempdir().unwrap();
+    let options = Options::new().backend(BackendChoice::Std).frame_size(4096);
+    let log = Log::open(home.path(), options).unwrap();
+    // As if another large batch were on its way when the log failed.
+    assert!(log.engine().core.lock().take_large());
+    log.engine().poison("a failed write");
+    let mut large: Batch<Vec<u8>> = Batch::new();
+    large.append(StreamId::new(1, 1), 1, vec![1; 9000]);
+    let answer = log.append_timeout(&large, Duration::from_secs(2));
+    assert!(matches!(answer, Err(Error::Poisoned { .. })), "{answer:?}");
+}
+
+#[test]
 fn what_a_truncation_looked_up_is_not_believed_after_another_one() {
     let home = tempfile::tempdir().unwrap();
     let log = Log::open(home.path(), Options::new().id_rule(IdRule::Increasing)).unwrap();

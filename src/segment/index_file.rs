@@ -1,6 +1,7 @@
 //! The file of an index cache.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use tidelog_format::{
@@ -9,15 +10,24 @@ use tidelog_format::{
 
 use super::name;
 use super::prepare::unlink_if_there;
-use super::runs::{Runs, Select, StreamRuns, select_indexed, streams_indexed};
+use super::runs::{Grounds, Runs, Select, StreamRuns, select_indexed, streams_indexed};
 use crate::io::{Access, AlignedBuf, Disk, MEM_ALIGN, Mapping};
 
+/// Bytes with a checksum of their own in memory.
+const PAGE: usize = 4096;
+
 /// An index cache, mapped, that was verified when it was opened.
+///
+/// Pages of a map can be lost and read again, from a medium that has gone bad meanwhile. An answer that
+/// lacks rows would cost entries: a reader that jumps over them, a segment that retires with them. So
+/// the pages that each answer rests on are looked at again.
 #[derive(Debug)]
 pub(crate) struct Index {
     map: Arc<dyn Mapping>,
     /// Without the padding that direct writes need.
     len: usize,
+    /// Of each page, as it was verified.
+    sums: Vec<u32>,
 }
 
 impl Index {
@@ -26,13 +36,18 @@ impl Index {
     pub(crate) fn open(disk: &dyn Disk, identity: &SegmentIdentity, end: Lsn) -> Option<Self> {
         let file = disk.open(&name::index(identity.sequence), Access::Read).ok()?;
         let map = file.map(file.len().ok()?).ok()?;
-        let mut len = None;
-        map.with(0..map.len(), &mut |bytes| len = verify(bytes, identity, end)).ok()?;
-        Some(Self { map, len: len? })
+        let mut found = None;
+        map.with(0..map.len(), &mut |bytes| {
+            let len = verify(bytes, identity, end);
+            found = len.map(|len| (len, bytes[..len].chunks(PAGE).map(crc32fast::hash).collect()));
+        })
+        .ok()?;
+        let (len, sums) = found?;
+        Some(Self { map, len, sums })
     }
 
     pub(super) fn select(&self, stream: StreamId, select: &mut Select<'_>) -> io::Result<Option<StreamRuns>> {
-        self.look(|index| select_indexed(index, stream, select))
+        self.look(|index, grounds| select_indexed(index, stream, select, grounds))
     }
 
     pub(super) fn streams(
@@ -40,17 +55,29 @@ impl Index {
         after: Option<StreamId>,
         limit: usize,
     ) -> io::Result<Vec<(StreamId, StreamRuns)>> {
-        self.look(|index| streams_indexed(index, after, limit))
+        self.look(|index, grounds| streams_indexed(index, after, limit, grounds))
     }
 
-    fn look<T: Default>(&self, look: impl FnOnce(&IndexView<'_>) -> T) -> io::Result<T> {
-        let (mut look, mut found) = (Some(look), T::default());
+    fn look<T>(&self, look: impl FnOnce(&IndexView<'_>, &mut Grounds) -> T) -> io::Result<T> {
+        let (mut look, mut found) = (Some(look), None);
         self.map.with(0..self.len, &mut |bytes| {
             if let Some(look) = look.take() {
-                found = look(&IndexView::verified(bytes));
+                let mut grounds = Grounds::default();
+                let answer = look(&IndexView::verified(bytes), &mut grounds);
+                let sound = !grounds.contradict && grounds.rows.iter().all(|rows| self.is_sound(bytes, rows));
+                found = sound.then_some(answer);
             }
         })?;
-        Ok(found)
+        found.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Whether the pages that hold these rows are as they were.
+    fn is_sound(&self, bytes: &[u8], rows: &Range<usize>) -> bool {
+        let offset = |row: usize| (INDEX_HEADER_LEN + row * INDEX_ROW_LEN).min(self.len);
+        let pages = offset(rows.start) / PAGE..offset(rows.end).div_ceil(PAGE);
+        let sums = self.sums.get(pages.clone()).unwrap_or_default();
+        let found = bytes[..self.len].chunks(PAGE).skip(pages.start);
+        sums.iter().zip(found).all(|(sum, page)| *sum == crc32fast::hash(page))
     }
 }
 

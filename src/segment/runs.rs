@@ -127,13 +127,36 @@ impl From<IndexRow> for Run {
     }
 }
 
+/// What an answer from an index cache rests on: where these rows are what they were, and do not
+/// contradict it, the answer is right, whatever other rows the search for it met.
+#[derive(Debug, Default)]
+pub(super) struct Grounds {
+    pub(super) rows: Vec<Range<usize>>,
+    pub(super) contradict: bool,
+}
+
+impl Grounds {
+    /// Rows are sorted: one on each side of an edge shows that it is one.
+    fn edge(&mut self, index: &IndexView<'_>, edge: usize, is_before: impl Fn(&IndexRow) -> bool) {
+        let sides = edge.saturating_sub(1)..edge + 1;
+        let before = edge.checked_sub(1).and_then(|row| index.row(row));
+        let after = index.row(edge);
+        self.contradict |=
+            before.is_some_and(|row| !is_before(&row)) || after.is_some_and(|row| is_before(&row));
+        self.rows.push(sides);
+    }
+}
+
 /// As [`Runs::select`], from an index cache.
 pub(super) fn select_indexed(
     index: &IndexView<'_>,
     stream: StreamId,
     select: &mut Select<'_>,
+    grounds: &mut Grounds,
 ) -> Option<StreamRuns> {
     let Range { mut start, end } = index.find(stream);
+    grounds.edge(index, start, |row| row.run.stream < stream);
+    grounds.edge(index, end, |row| row.run.stream <= stream);
     let previous = index.row(start).filter(|_| start < end)?.previous;
     let mut high = end;
     while start < high {
@@ -144,7 +167,13 @@ pub(super) fn select_indexed(
             high = middle;
         }
     }
-    Some(StreamRuns { previous, runs: select.take(index.range(start..end).map(Run::from)) })
+    let place = (stream, select.frames.start);
+    grounds.edge(index, start, |row| (row.run.stream, row.frame_offset) < place);
+    let mut seen = start;
+    let rows = index.range(start..end).inspect(|_| seen += 1).map(Run::from);
+    let runs = select.take(rows);
+    grounds.rows.push(start..seen);
+    Some(StreamRuns { previous, runs })
 }
 
 /// As [`Runs::streams`], from an index cache.
@@ -152,10 +181,16 @@ pub(super) fn streams_indexed(
     index: &IndexView<'_>,
     after: Option<StreamId>,
     limit: usize,
+    grounds: &mut Grounds,
 ) -> Vec<(StreamId, StreamRuns)> {
     let start = after.map_or(0, |stream| index.find(stream).end);
+    if let Some(after) = after {
+        grounds.edge(index, start, |row| row.run.stream <= after);
+    }
+    let mut seen = start;
     let mut streams: Vec<(StreamId, StreamRuns)> = Vec::new();
     for row in index.range(start..index.len()) {
+        seen += 1;
         let stream = row.run.stream;
         if streams.last().is_none_or(|(last, _)| *last != stream) {
             if streams.len() == limit {
@@ -167,6 +202,7 @@ pub(super) fn streams_indexed(
             last.runs.push(row.into());
         }
     }
+    grounds.rows.push(start..seen);
     streams
 }
 

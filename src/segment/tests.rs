@@ -156,6 +156,33 @@ fn a_bad_or_foreign_cache_is_not_used() {
     assert_eq!(home.names(), [index, name::segment(5)]);
 }
 
+/// Pages of its map can come back from a medium that has gone bad since.
+#[test]
+fn a_cache_that_goes_bad_while_it_is_used_is_not_believed() {
+    let home = Home::new();
+    let live = busy(&home);
+    live.segment.finish(live.writer.end());
+    live.segment.write_index().unwrap();
+    let expected = all(&live.segment);
+    let index = name::index(5);
+    let len = std::fs::metadata(home.dir.path().join(&index)).unwrap().len();
+    for offset in (0..len.min(400)).step_by(3) {
+        for lookup in [true, false] {
+            let segment = live.reopened(&home);
+            assert_eq!(segment.lookup(A).unwrap().as_ref(), expected.first().map(|(_, runs)| runs));
+            assert!(!segment.holds_runs(), "the cache is in use");
+            home.patch(&index, offset, |byte| byte[0] ^= 0xff);
+            if lookup {
+                assert_eq!(segment.lookup(A).unwrap().as_ref(), expected.first().map(|(_, runs)| runs));
+                assert_eq!(segment.lookup(B).unwrap().as_ref(), expected.last().map(|(_, runs)| runs));
+            } else {
+                assert_eq!(all(&segment), expected);
+            }
+            home.patch(&index, offset, |byte| byte[0] ^= 0xff);
+        }
+    }
+}
+
 #[test]
 fn payloads_are_read_while_written_and_after() {
     let home = Home::new();

@@ -3,10 +3,12 @@
 
 pub(crate) mod child;
 pub(crate) mod content;
+pub(crate) mod disk;
 pub(crate) mod files;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -56,10 +58,22 @@ pub(crate) fn one(stream: StreamId, id: u64) -> Batch {
     batch
 }
 
+/// Appends such entries, each durable before the next.
+pub(crate) fn append(log: &Log, stream: StreamId, ids: RangeInclusive<u64>) {
+    for id in ids {
+        log.append_durable(&one(stream, id)).unwrap();
+    }
+}
+
 /// All live entries of a stream.
 pub(crate) fn read(log: &Log, stream: StreamId) -> Vec<(u64, Bytes)> {
-    let entries = log.read(stream, .., ReadOptions::new()).unwrap();
-    entries.map(|entry| entry.map(|Entry { id, payload, .. }| (id, payload)).unwrap()).collect()
+    try_read(log, stream).unwrap()
+}
+
+/// All live entries of a stream, or what is in the way.
+pub(crate) fn try_read(log: &Log, stream: StreamId) -> Result<Vec<(u64, Bytes)>, Error> {
+    let entries = log.read(stream, .., ReadOptions::new())?;
+    entries.map(|entry| entry.map(|Entry { id, payload, .. }| (id, payload))).collect()
 }
 
 /// What is in a directory, links not followed: name, and content where it is a file.
