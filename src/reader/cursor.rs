@@ -107,9 +107,10 @@ impl Cursor {
                 continue;
             };
             let (segment, stream) = (&place.runs.leg.segment, Some(self.snapshot.stream));
+            let rows = run.row as usize..run.row as usize + run.count as usize;
+            self.window.want(rows.clone());
             let read = segment.frame_in(&mut self.window, run.frame, limit, self.snapshot.mode, stream)?;
-            let start = run.row as usize;
-            place.frame = Some(OpenFrame { read, rows: start..start + run.count as usize });
+            place.frame = Some(OpenFrame { read, rows });
             self.moment = Moment::Same;
             return Ok(true);
         }

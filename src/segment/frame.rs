@@ -1,5 +1,6 @@
 //! Reading one frame: its table, and payloads out of it.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,6 +16,8 @@ use crate::planted::{Planted, planted};
 
 /// A frame up to this size is read whole; of a larger one each payload by itself.
 const WHOLE_FRAME_MAX: u64 = 1 << 20;
+/// Bytes a payload up to which few of them are faulted in together, with what lies between them.
+const TOGETHER: usize = 16 << 10;
 
 /// A segment's file, open, and its header.
 #[derive(Debug)]
@@ -27,8 +30,8 @@ pub(super) struct Opened {
 /// Where the payloads of a frame are.
 #[derive(Debug)]
 enum Body {
-    /// The whole frame, in the segment's map, which was populated then.
-    Mapped { frame: Bytes, map: Arc<dyn Mapping>, populated: Instant },
+    /// The whole frame or a part of it from `start` on, in the segment's map, which was populated then.
+    Mapped { bytes: Bytes, start: usize, map: Arc<dyn Mapping>, populated: Instant },
     /// The whole frame, in memory of its own.
     Whole(Bytes),
     /// Each payload is reached by itself.
@@ -93,12 +96,21 @@ impl FrameRead {
         check_len(&header, at, limit)?;
         let len = u64::from(header.frame_len);
         let start = u64::from(header.table_offset);
+        let few = window.take_few(&access, header.row_count, len);
+        if let (Some(few), Access::Map(map)) = (few, &access) {
+            let table = window.get(opened, &access, at + start, header.table_len(), limit)?;
+            let table = Bytes::copy_from_slice(&table);
+            let body = few_of(map, at, &Table::parse(&table, &header, &segment.identity)?, few)?;
+            return Ok(Self { opened: Arc::clone(opened), at, header, table, body });
+        }
         let (table, body) = if len <= WHOLE_FRAME_MAX {
             let frame = if len == block { first } else { window.get(opened, &access, at, len, limit)? };
             let table = start as usize..(start + header.table_len()) as usize;
             let table = if table.end <= frame.len() { frame.slice(table) } else { Bytes::new() };
             let body = match (access, window.populated) {
-                (Access::Map(map), Some(populated)) => Body::Mapped { frame, map, populated },
+                (Access::Map(map), Some(populated)) => {
+                    Body::Mapped { bytes: frame, start: 0, map, populated }
+                }
                 _ => Body::Whole(frame),
             };
             (table, body)
@@ -115,6 +127,15 @@ impl FrameRead {
     /// The frame's header.
     pub(crate) fn header(&self) -> &FrameHeader {
         &self.header
+    }
+
+    /// Bytes of it that were faulted in or read for payloads.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        match &self.body {
+            Body::Mapped { bytes, .. } | Body::Whole(bytes) => bytes.len(),
+            Body::Parts(_) => 0,
+        }
     }
 
     /// Where in the file the next frame starts.
@@ -136,10 +157,13 @@ impl FrameRead {
     /// looked at once.
     pub(crate) fn payload_at(&self, row: &Row, moment: Moment) -> Result<Bytes> {
         let first = match &self.body {
-            Body::Mapped { frame, map, populated } => {
-                let now = (moment == Moment::Later).then_some((&**map, *populated));
-                self.slice(frame, now, row)
-            }
+            Body::Mapped { bytes, start, map, populated } => match part(row, *start, bytes.len()) {
+                Some(part) => {
+                    let check = (moment == Moment::Later).then_some((&**map, *populated));
+                    self.slice(bytes, *start, check, row, part)
+                }
+                None => self.reach(&Access::Map(Arc::clone(map)), row),
+            },
             Body::Whole(frame) => self.cut(frame, row),
             Body::Parts(access) => self.reach(access, row),
         };
@@ -148,14 +172,21 @@ impl FrameRead {
             .map_err(|flaw| flaw.into_error(&self.opened.path))
     }
 
-    fn slice(&self, frame: &Bytes, check: Option<(&dyn Mapping, Instant)>, row: &Row) -> Result<Bytes, Flaw> {
-        let start = row.offset as usize;
-        let end = (start + row.length as usize).min(frame.len());
+    /// `bytes` begin at `start` in the frame, and the row's payload is that part of them.
+    fn slice(
+        &self,
+        bytes: &Bytes,
+        start: usize,
+        check: Option<(&dyn Mapping, Instant)>,
+        row: &Row,
+        part: Range<usize>,
+    ) -> Result<Bytes, Flaw> {
         if let Some((map, populated)) = check {
-            // The whole frame: that will do for all that are taken at this moment.
-            recheck(map, populated, self.at as usize..self.at as usize + frame.len())?;
+            // All of them: that will do for all payloads that are taken at this moment.
+            let from = self.at as usize + start;
+            recheck(map, populated, from..from + bytes.len())?;
         }
-        self.verify(row, frame.slice(start.min(end)..end))
+        self.verify(row, bytes.slice(part))
     }
 
     /// A small payload is copied, so that whoever keeps it does not keep the whole frame.
@@ -188,6 +219,27 @@ impl FrameRead {
         row.verify(&payload, self.at).map_err(|fault| Flaw::Fault(fault, Some(row.stream)))?;
         Ok(payload)
     }
+}
+
+/// Where a row's payload lies in bytes that begin at `start` in the frame, if all of it is there.
+fn part(row: &Row, start: usize, len: usize) -> Option<Range<usize>> {
+    let from = (row.offset as usize).checked_sub(start)?;
+    let end = from.checked_add(row.length as usize)?;
+    (end <= len).then_some(from..end)
+}
+
+/// The payloads of a few rows of the frame at `at`: together where they are near each other, else each by itself.
+fn few_of(map: &Arc<dyn Mapping>, at: u64, table: &Table<'_>, rows: Range<usize>) -> Result<Body, Flaw> {
+    let count = rows.len();
+    let parts = table.range(rows).map(|row| (row.offset as usize, row.offset as usize + row.length as usize));
+    let span =
+        parts.reduce(|all, part| (all.0.min(part.0), all.1.max(part.1))).map_or(0..0, |all| all.0..all.1);
+    if span.is_empty() || span.len() > count.saturating_mul(TOGETHER) {
+        return Ok(Body::Parts(Access::Map(Arc::clone(map))));
+    }
+    let (start, frame) = (span.start, at as usize);
+    let bytes = map.bytes(frame + start..frame + span.end)?;
+    Ok(Body::Mapped { bytes, start, map: Arc::clone(map), populated: Instant::now() })
 }
 
 fn check_len(header: &FrameHeader, at: u64, limit: u64) -> Result<(), Flaw> {

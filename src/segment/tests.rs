@@ -230,6 +230,53 @@ fn a_frame_larger_than_memory_likes_is_read_in_parts() {
     assert_eq!(frame.payload(&rows[1]).unwrap(), payload);
 }
 
+/// A frame of 90 payloads of 2 KiB: one of A's, then eight of B's, ten times.
+fn shared_frame(live: &mut Live) -> (u64, Vec<Row>) {
+    let payload = |number: u64| vec![number as u8; 2048];
+    let mut records = Vec::new();
+    for number in 0..10 {
+        records.push(entry(A, number + 2, &payload(number)));
+        records.extend((0..8).map(|index| entry(B, number * 8 + index + 1, &payload(100 + number))));
+    }
+    live.frame(&records)
+}
+
+#[test]
+fn of_a_mapped_frame_only_what_is_wanted_is_faulted_in() {
+    let home = Home::new();
+    let mut live = Live::new(&home, 5);
+    let (at, rows) = shared_frame(&mut live);
+    let end = live.writer.end();
+    live.segment.finish(end);
+    let segment = live.reopened(&home);
+    let open = |mode, wanted: std::ops::Range<usize>| {
+        let mut window = super::Window::default();
+        window.want(wanted);
+        segment.frame_in(&mut window, at, end, mode, Some(A)).unwrap()
+    };
+    let check = |frame: &super::FrameRead| {
+        for (index, row) in rows.iter().enumerate() {
+            let expected = if index < 10 { index } else { 100 + (index - 10) / 8 };
+            assert_eq!(frame.payload(row).unwrap(), vec![expected as u8; 2048], "row {index}");
+        }
+    };
+    // Ten rows that are far from each other, eight neighbours, many, and more than there are.
+    for (wanted, held) in
+        [(0..2, 9 * 2048 + 2048), (10..18, 8 * 2048), (0..90, usize::MAX), (88..200, usize::MAX)]
+    {
+        let frame = open(ReadMode::Map, wanted.clone());
+        let whole = frame.header().frame_len as usize;
+        assert_eq!(frame.held(), held.min(whole), "{wanted:?}");
+        check(&frame);
+        let copied = open(ReadMode::Copy, wanted);
+        assert_eq!(copied.held(), whole, "a read is cheaper than many");
+        check(&copied);
+    }
+    let frame = open(ReadMode::Map, 0..10);
+    assert_eq!(frame.held(), 0, "each by itself");
+    check(&frame);
+}
+
 #[test]
 fn payload_damage_is_an_error_with_place_and_stream() {
     let home = Home::new();

@@ -18,6 +18,9 @@ const FIRST: u64 = 64 << 10;
 /// Taken in the end by whoever goes on reading.
 const MOST: u64 = 1 << 20;
 
+/// One row in so many is wanted: that is few.
+const FEW: u64 = 4;
+
 /// Pages that were populated so long ago are populated again.
 const STALE_AFTER: Duration = Duration::from_millis(20);
 
@@ -38,9 +41,27 @@ pub(crate) struct Window {
     /// They share the segment's map, which was populated then.
     pub(super) populated: Option<Instant>,
     next: u64,
+    /// Rows of the next frame that will be asked for; all of them unless told.
+    wanted: Option<Range<usize>>,
+    /// Few rows of a frame are asked for: reading ahead would fault in what nobody looks at.
+    sparse: bool,
 }
 
 impl Window {
+    /// Tells which rows of the next frame will be asked for.
+    pub(crate) fn want(&mut self, rows: Range<usize>) {
+        self.wanted = Some(rows);
+    }
+
+    /// The rows that will be asked for, if they are few of so many in a mapped frame.
+    pub(super) fn take_few(&mut self, access: &Access, rows: u32, frame_len: u64) -> Option<Range<usize>> {
+        let few = |wanted: &Range<usize>| wanted.len() as u64 * FEW <= u64::from(rows);
+        let mapped = matches!(access, Access::Map(_));
+        let found = self.wanted.take().filter(few).filter(|_| mapped && frame_len > FIRST);
+        self.sparse = found.is_some();
+        found
+    }
+
     /// The bytes at `at`, `need` of them unless the file ends before; nothing from `limit` on is touched.
     pub(super) fn get(
         &mut self,
@@ -60,7 +81,7 @@ impl Window {
         let follows =
             self.sequence == sequence && (self.start..=self.start + self.bytes.len() as u64).contains(&at);
         self.next = if follows { (self.next * 2).min(MOST) } else { FIRST };
-        let len = self.next.max(need).min(limit.saturating_sub(at));
+        let len = if self.sparse { need } else { self.next.max(need) }.min(limit.saturating_sub(at));
         self.bytes = match access {
             Access::Map(map) => map.bytes(at as usize..(at + len) as usize)?,
             Access::Read(via) => Bytes::from_owner(read(&*opened.file, *via, at, len)?),

@@ -1,15 +1,19 @@
 //! The command line's grammar.
 
+mod bench;
+
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use tidelog::BackendChoice;
 use tidelog::readonly::{Kind, Record};
 
+pub(crate) use self::bench::{BenchArgs, BenchFormat, Case};
+
 const EXIT: &str = "Exit status: 0 nothing wrong (a torn tail may have been cut), 1 damage, 2 wrong usage, \
                     3 something cannot be opened, read or written.";
 
-/// Appends to a tidelog, and looks into it. All but `append` change nothing and need no lock.
+/// Appends to a tidelog, looks into it, and measures it. `dump`, `stat` and `verify` change nothing and need no lock.
 #[derive(Debug, Parser)]
 #[command(name = "tidelog", version, after_help = EXIT)]
 pub(crate) struct Args {
@@ -20,6 +24,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Append(AppendArgs),
+    Bench(BenchArgs),
     Dump(DumpArgs),
     Journal(JournalArgs),
     Stat(StatArgs),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use tidelog::remote_log::JournalError;
 
@@ -38,9 +39,15 @@ pub(crate) enum Failure {
     Ambiguous(String),
     Input(io::Error),
     Output(io::Error),
+    File(PathBuf, io::Error),
 }
 
 impl Failure {
+    /// For what went wrong with a file or a directory.
+    pub(crate) fn of_file(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| Self::File(path.to_owned(), error)
+    }
+
     /// What to tell of it: nothing where the reader of the output has seen enough.
     pub(crate) fn message(&self) -> Option<String> {
         (!self.is_broken_pipe()).then(|| self.to_string())
@@ -59,6 +66,7 @@ impl fmt::Display for Failure {
             Self::Absent(message) | Self::Ambiguous(message) => f.write_str(message),
             Self::Input(error) => write!(f, "standard input: {error}"),
             Self::Output(error) => write!(f, "standard output: {error}"),
+            Self::File(path, error) => write!(f, "{}: {error}", path.display()),
         }
     }
 }

@@ -29,6 +29,7 @@ where
     };
     let verdict = match args.command {
         Command::Append(args) => cmd::append(&args, out),
+        Command::Bench(args) => cmd::bench(&args, out),
         Command::Dump(args) => cmd::dump(&args, out),
         Command::Journal(args) => cmd::journal(&args, out),
         Command::Stat(args) => cmd::stat(&args, out),

@@ -1,0 +1,156 @@
+//! The bare writers: what the device gives without a log.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::device::{BLOCK, Blocks, Device, Record};
+use super::group::Group;
+use super::plan::Setting;
+use super::stage::Stage;
+use super::window::{Meter, Window, measure};
+use crate::args::Case;
+use crate::failure::Failure;
+
+/// Writes in flight that the group commit tries: what is best depends on the device, the callers and their sizes.
+const DEPTHS: [usize; 3] = [1, 2, 4];
+
+/// What is like the log under a setting, without the log.
+#[derive(Debug)]
+pub(crate) enum Bare {
+    Group { group: Box<Group>, callers: Vec<Caller>, depth: usize },
+    Stage { stage: Stage, callers: Vec<Caller> },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    id: u64,
+    payload: Vec<u8>,
+    batch: u64,
+    think: Option<Duration>,
+}
+
+impl Bare {
+    /// The group commit with the depth that does best in a short window.
+    pub(crate) fn new(device: &Arc<Device>, setting: &Setting, probe: Duration) -> Result<Self, Failure> {
+        let caller = Caller {
+            id: 0,
+            payload: vec![0x5a; setting.payload as usize],
+            batch: setting.batch(),
+            think: setting.think,
+        };
+        let callers = vec![caller; usize::from(setting.threads)];
+        if setting.case == Case::Staged {
+            return Ok(Self::Stage { stage: Stage::new(Arc::clone(device), setting.room()), callers });
+        }
+        let group = |depth| {
+            let group = Box::new(Group::new(Arc::clone(device), depth, setting.room()));
+            Self::Group { group, callers: callers.clone(), depth }
+        };
+        let mut best = (group(1), f64::NEG_INFINITY);
+        if setting.threads > 1 {
+            for depth in DEPTHS {
+                let mut bare = group(depth);
+                let rate = bare.window(probe)?.rate();
+                if rate > best.1 {
+                    best = (bare, rate);
+                }
+            }
+        }
+        Ok(best.0)
+    }
+
+    pub(crate) fn depth(&self) -> Option<usize> {
+        match self {
+            Self::Group { depth, .. } => Some(*depth),
+            Self::Stage { .. } => None,
+        }
+    }
+
+    pub(crate) fn window(&mut self, length: Duration) -> Result<Window, Failure> {
+        match self {
+            Self::Group { group, callers, .. } => measure(callers, length, |caller, meter| {
+                caller.commit(group, meter).map_err(Failure::of_file(Path::new("floor")))
+            }),
+            Self::Stage { stage, callers } => measure(callers, length, |caller, meter| {
+                caller.stage(stage, meter).map_err(Failure::of_file(Path::new("floor")))
+            }),
+        }
+    }
+}
+
+impl Caller {
+    fn commit(&mut self, group: &Group, meter: &mut Meter<'_>) -> io::Result<()> {
+        let mut records = Vec::with_capacity(self.batch as usize);
+        while meter.goes_on() {
+            let begun = Instant::now();
+            records.clear();
+            records.extend((0..self.batch).map(|index| Record::new(self.id + index, &self.payload)));
+            group.append(&records)?;
+            meter.note(begun, 1, self.batch);
+            self.id += self.batch;
+            if let Some(think) = self.think {
+                thread::sleep(think);
+            }
+        }
+        Ok(())
+    }
+
+    fn stage(&mut self, stage: &Stage, meter: &mut Meter<'_>) -> io::Result<()> {
+        while meter.goes_on() {
+            let begun = Instant::now();
+            stage.append(&Record::new(self.id, &self.payload))?;
+            meter.note(begun, 1, 1);
+            self.id += 1;
+        }
+        stage.flush()
+    }
+}
+
+/// One thread that packs what is outstanding under a setting into each write.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    device: Arc<Device>,
+    payload: Vec<u8>,
+    blocks: Blocks,
+    at: u64,
+    id: u64,
+    records: u64,
+}
+
+impl Loop {
+    pub(crate) fn new(device: &Arc<Device>, setting: &Setting) -> Self {
+        Self {
+            device: Arc::clone(device),
+            payload: vec![0x5a; setting.payload as usize],
+            blocks: Blocks::new(setting.room()),
+            at: 0,
+            id: 0,
+            records: u64::from(setting.threads) * u64::from(setting.outstanding) * setting.batch(),
+        }
+    }
+
+    pub(crate) fn window(&mut self, length: Duration) -> Result<Window, Failure> {
+        measure(&mut [self], length, |own, meter| {
+            own.run(meter).map_err(Failure::of_file(Path::new("floor")))
+        })
+    }
+
+    fn run(&mut self, meter: &mut Meter<'_>) -> io::Result<()> {
+        while meter.goes_on() {
+            let begun = Instant::now();
+            let mut len = 0;
+            for id in self.id..self.id + self.records {
+                len = Record::new(id, &self.payload).put(self.blocks.get_mut(), len);
+            }
+            let bytes = len.next_multiple_of(BLOCK);
+            let (at, end) = self.device.place(self.at, bytes);
+            self.device.write(&self.blocks.get()[..bytes], at)?;
+            (self.at, self.id) = (end, self.id + self.records);
+            meter.note(begun, self.records, self.records);
+        }
+        Ok(())
+    }
+}
