@@ -7,8 +7,12 @@ use tidelog_format::{FrameHeader, SegmentHeader};
 
 const SECTOR: usize = 512;
 
+fn is_segment(name: &str) -> bool {
+    std::path::Path::new(name).extension().is_some_and(|extension| extension == "log")
+}
+
 fn segments(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
-    let names = disk.files().into_iter().map(|(name, _)| name).filter(|name| name.ends_with(".log"));
+    let names = disk.files().into_iter().map(|(name, _)| name).filter(|name| is_segment(name));
     names.filter_map(|name| disk.read(&name).map(|bytes| (name, bytes))).collect()
 }
 

@@ -149,7 +149,6 @@ impl History {
     fn kind(theme: Theme, rng: &mut Rng) -> Kind {
         match rng.u16(..400) {
             0..160 => Kind::Append,
-            160..340 => Kind::Turn,
             340..350 => Kind::Repeat,
             350..380 => Kind::Wait,
             380..384 => Kind::Settle,

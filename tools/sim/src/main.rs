@@ -113,7 +113,9 @@ fn main() -> ExitCode {
 
 fn hunt_planted(args: &Args) -> ExitCode {
     let hunted = hunt_all(args.seed, args.points.unwrap_or(20_000), args.threads.max(1));
-    hunted.iter().for_each(|hunted| println!("{hunted}"));
+    for hunted in &hunted {
+        println!("{hunted}");
+    }
     let surviving = hunted.iter().filter(|hunted| hunted.broken.is_none()).count();
     println!("{} planted, {surviving} not found", hunted.len());
     if surviving == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
