@@ -47,7 +47,10 @@ pub(crate) fn damage(disk: &SimDisk, files: bool, closed: bool, rng: &mut Rng) -
     if used.is_empty() {
         return None;
     }
-    let (at, other) = (used[rng.usize(..used.len())], used[rng.usize(..used.len())]);
+    // A sector that lands elsewhere is the most dangerous where a frame begins, in the place of another.
+    let heads: Vec<usize> = used.iter().copied().filter(|at| sectors[*at].starts_with(b"TLFR")).collect();
+    let from = if heads.is_empty() || rng.bool() { &used } else { &heads };
+    let (at, other) = (from[rng.usize(..from.len())], from[rng.usize(..from.len())]);
     let place = (at * SECTOR) as u64;
     Some(match rng.u8(..if files { 9 } else { 7 }) {
         0 | 1 => {

@@ -124,7 +124,7 @@ fn hunt_planted(args: &Args) -> ExitCode {
 fn report(stats: &Stats, took: Duration, violations: usize) {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    let rate = stats.points as f64 * 60.0 / took.as_secs_f64();
+    let rate = u128::from(stats.points) * 60_000 / took.as_millis().max(1);
     let mut rows = vec![
         ("histories", stats.histories.to_string()),
         ("batches", stats.batches.to_string()),
@@ -133,7 +133,7 @@ fn report(stats: &Stats, took: Duration, violations: usize) {
         ("recoveries", stats.recoveries.to_string()),
     ];
     rows.extend(stats.faults.iter().map(|(what, count)| (*what, count.to_string())));
-    rows.extend([("crash points a minute", format!("{rate:.0}")), ("violations", violations.to_string())]);
+    rows.extend([("crash points a minute", rate.to_string()), ("violations", violations.to_string())]);
     for (what, count) in rows {
         table.add_row([what.to_owned(), count]);
     }

@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
         let (durable, staged) = (self.story.acked, self.story.staged());
         let disk = self.story.disk.clone();
         disk.clear_faults();
-        disk.sample(3, 6);
+        disk.sample(2, 10);
         let opened = self.recover(&disk);
         disk.sample(0, 0);
         let opened = opened.and_then(|log| Ok((self.read(&log)?, log)));
