@@ -4,7 +4,7 @@ use tidelog_sim::hunt_all;
 
 #[test]
 fn every_planted_fault_is_found() {
-    let hunted = hunt_all(7, 20_000, 2);
+    let hunted = hunt_all(7, 60_000, 2);
     for hunted in &hunted {
         println!("{hunted}");
     }
