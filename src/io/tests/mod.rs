@@ -132,6 +132,14 @@ impl DiskFile for FdFile {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    fn exclude_readers(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn admit_readers(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn maps(&self) -> usize {
         0
     }
