@@ -45,9 +45,10 @@ fn turn_over(log: &Log, ids: std::ops::RangeInclusive<u64>) {
 fn files(dir: &Path, suffix: &str) -> Vec<(String, u64)> {
     let named = |entry: std::io::Result<fs::DirEntry>| {
         let entry = entry.unwrap();
-        (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().ino())
+        // The log may have taken the name away since it was listed.
+        Some((entry.file_name().into_string().unwrap(), entry.metadata().ok()?.ino()))
     };
-    let mut found: Vec<_> = fs::read_dir(dir).unwrap().map(named).collect();
+    let mut found: Vec<_> = fs::read_dir(dir).unwrap().filter_map(named).collect();
     found.retain(|(name, _)| name.ends_with(suffix));
     found.sort();
     found
