@@ -13,7 +13,11 @@ mod file;
 mod pages;
 mod queue;
 mod snapshot;
+#[cfg(all(test, feature = "shuttle"))]
+mod waking;
 mod world;
 
+#[cfg(all(test, feature = "shuttle"))]
+pub(crate) use self::waking::WakingQueue;
 pub use self::{disk::SimDisk, fault::FaultKind, snapshot::Snapshot};
 pub(crate) use self::{disk::SimFile, queue::SimQueue};

@@ -2,6 +2,8 @@
 
 mod files;
 mod frame_buf;
+#[cfg(feature = "loom")]
+mod frame_buf_model;
 mod maps;
 mod processes;
 mod queues;
