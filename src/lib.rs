@@ -16,6 +16,7 @@ mod segment;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 mod state;
+mod sync;
 
 pub use commit::Batch;
 pub use error::{Corruption, Error, Result};

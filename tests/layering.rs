@@ -8,19 +8,23 @@ use std::path::{Path, PathBuf};
 /// What each module may import, lowest first. A module that is not listed may not exist.
 ///
 /// `planted` is a leaf that any of them may import.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("planted", &[]),
     ("error", &[]),
     ("observe", &[]),
     ("options", &["error", "observe"]),
-    ("io", &[]),
+    ("sync", &[]),
+    ("io", &["sync"]),
     ("state", &[]),
     ("segment", &["error", "options", "io", "state"]),
-    ("commit", &["error", "observe", "options", "io", "state", "segment"]),
+    ("commit", &["error", "observe", "options", "sync", "io", "state", "segment"]),
     ("recovery", &["error", "options", "io", "state", "segment", "commit"]),
     ("reader", &["error", "options", "io", "state", "segment", "commit"]),
     ("readonly", &["error", "io", "segment"]),
-    ("log", &["error", "observe", "options", "io", "state", "segment", "commit", "recovery", "reader"]),
+    (
+        "log",
+        &["error", "observe", "options", "sync", "io", "state", "segment", "commit", "recovery", "reader"],
+    ),
     ("sim", &["error", "options", "io", "commit", "log"]),
     ("log_store", &["error", "observe", "options", "commit", "reader", "log"]),
     ("remote_log", &["error", "observe", "options", "commit", "reader", "readonly", "log"]),
@@ -309,6 +313,71 @@ fn is_argued(lines: &[&str], line: usize) -> bool {
     comment.any(|line| line.contains("SAFETY:"))
 }
 
+/// The document that lists them all.
+const UNSAFE_LIST: &str = "docs/unsafe.md";
+const LIST_HEADING: &str = "## All of it\n\n";
+
+/// With `UPDATE` set it writes the list anew.
+#[test]
+fn the_list_of_unsafe_code_is_up_to_date() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    rust_files(&root.join("src/io"), &mut files);
+    files.sort();
+    let mut list = String::new();
+    for file in files {
+        let name = file.strip_prefix(root).unwrap().to_str().unwrap();
+        list.extend(
+            unsafe_items(&fs::read_to_string(&file).unwrap()).map(|item| format!("- `{name}` {item}\n")),
+        );
+    }
+    let document = fs::read_to_string(root.join(UNSAFE_LIST)).unwrap();
+    let (text, listed) = document.split_once(LIST_HEADING).expect("the heading of the list");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(root.join(UNSAFE_LIST), format!("{text}{LIST_HEADING}{list}")).unwrap();
+        return;
+    }
+    for (listed, found) in listed.lines().zip(list.lines()) {
+        assert_eq!(listed, found, "{UNSAFE_LIST} is not what the sources say (UPDATE=1 writes it)");
+    }
+    assert_eq!(
+        listed.lines().count(),
+        list.lines().count(),
+        "{UNSAFE_LIST} lacks some, or lists what is gone"
+    );
+}
+
+/// What each piece of unsafe code belongs to, and its argument.
+fn unsafe_items(source: &str) -> impl Iterator<Item = String> {
+    let (tokens, lines) = (tokens(source), source.lines().collect::<Vec<_>>());
+    let found: Vec<_> = (0..tokens.len()).filter(|&at| tokens[at].text == "unsafe").collect();
+    let describe = move |at: usize| {
+        let (after, before) = (&tokens[at + 1..], &tokens[..at]);
+        let owner = if after[0].text == "impl" {
+            let head = after.iter().take_while(|token| token.text != "{").map(|token| token.text.as_str());
+            head.collect::<Vec<_>>().join(" ")
+        } else {
+            let name = before
+                .windows(2)
+                .rev()
+                .find(|pair| pair[0].text == "fn" && is_word(pair[1].text.chars().next().unwrap()));
+            name.map_or_else(|| "outside functions".into(), |pair| pair[1].text.clone())
+        };
+        format!("`{owner}`: {}", argument(&lines, tokens[at].line))
+    };
+    found.into_iter().map(describe)
+}
+
+/// The argument in the comment in front of the statement at `line` (from 1), as one line.
+fn argument(lines: &[&str], line: usize) -> String {
+    let mut above = lines[..line - 1].iter().rev().map(|line| line.trim()).peekable();
+    while above.next_if(|line| !line.starts_with("//")).is_some() {}
+    let mut comment: Vec<&str> = above.take_while(|line| line.starts_with("//")).collect();
+    comment.reverse();
+    let text = comment.iter().map(|line| line.trim_start_matches(['/', ' '])).collect::<Vec<_>>().join(" ");
+    text.split_once("SAFETY: ").map_or(text.clone(), |(_, argument)| argument.into())
+}
+
 mod checker {
     use super::*;
 
@@ -374,6 +443,14 @@ mod checker {
         assert_eq!(found("src/io/map.rs", argued), [""; 0]);
         let stale = "// SAFETY: of f.\nunsafe { f() };\nunsafe { g() };";
         assert_eq!(found("src/io/map.rs", stale).len(), 1, "an argument counts once");
+    }
+
+    #[test]
+    fn unsafe_code_is_listed_with_its_owner_and_its_argument() {
+        let source = "fn f() {\n // Before.\n // SAFETY: g has\n // no duties.\n let x =\n unsafe { g() };\n}\n\
+                      // SAFETY: none.\nunsafe impl Send for T {}\n// unsafe { no }";
+        let items: Vec<_> = unsafe_items(source).collect();
+        assert_eq!(items, ["`f`: g has no duties.", "`impl Send for T`: none."]);
     }
 
     #[test]

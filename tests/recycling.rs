@@ -130,6 +130,39 @@ fn what_is_read_is_not_written_over() {
     }
 }
 
+/// Bytes and readers outlive their log, and the next opening knows nothing of them.
+#[test]
+fn what_an_earlier_opening_handed_out_is_not_written_over() {
+    for backend in BACKENDS {
+        let dir = tempfile::tempdir().unwrap();
+        let log = Log::open(dir.path(), options(backend, 2)).unwrap();
+        turn_over(&log, 1..=9);
+        let mut batch: Batch<Vec<u8>> = Batch::new();
+        for id in 10..=400 {
+            batch.clear();
+            log.append_durable(batch.append(A, id, payload(id))).unwrap();
+        }
+        let held: Vec<_> = log.read(A, 1..=20, ReadOptions::new()).unwrap().map(Result::unwrap).collect();
+        let mut reader = log.read(A, 150..=250, ReadOptions::new()).unwrap();
+        assert_eq!(reader.next().unwrap().unwrap().id, 150);
+        log.close().unwrap();
+        drop(log);
+
+        let log = Log::open(dir.path(), options(backend, 2)).unwrap();
+        log.obsolete(A, 390).unwrap();
+        turn_over(&log, 401..=2000);
+        assert!(log.stats().recycled > 5);
+        for entry in &held {
+            assert_eq!(entry.payload, payload(entry.id), "{}", entry.id);
+        }
+        // What it has open it reads; a file that it had not opened is gone with its name.
+        for (entry, id) in reader.map_while(Result::ok).zip(151..) {
+            assert_eq!((entry.id, &entry.payload[..]), (id, &payload(id)[..]));
+        }
+        check(&log, 2000);
+    }
+}
+
 #[test]
 fn no_more_files_are_kept_than_are_wanted() {
     let dir = tempfile::tempdir().unwrap();

@@ -7,7 +7,6 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use event_listener::{Event as Room, Listener};
 use parking_lot::Mutex;
 use tidelog_format::{FRAME_HEADER_LEN, LogId, Lsn, SegmentIdentity, TRUNCATE_PAYLOAD_LEN};
 
@@ -28,6 +27,7 @@ use crate::observe::{Counters, Event};
 use crate::options::Options;
 use crate::planted::{Planted, planted};
 use crate::segment::{Free, Segment, SegmentSet};
+use crate::sync::{Listener, Mutex as TailLock, Room};
 
 /// How long an append may wait for room.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct Engine {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) segments: SegmentSet,
     /// The tail lock.
-    pub(crate) core: Mutex<Core>,
+    pub(crate) core: TailLock<Core>,
     pub(crate) progress: Progress,
     /// Rings when room is freed, and when the log ends.
     pub(crate) room: Room,

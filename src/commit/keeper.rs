@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
-use event_listener::Listener;
 use tidelog_format::{Lsn, StreamId};
 
 use super::engine::Engine;
@@ -14,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::observe::{Counters, Event};
 use crate::planted::{Planted, planted};
 use crate::segment::{Run, Segment, name};
+use crate::sync::Listener;
 
 /// Streams looked at under one hold of the tail lock.
 const PAGE: usize = 64;

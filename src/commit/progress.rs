@@ -1,16 +1,14 @@
 //! The watermarks, and those who wait for them: threads, futures, callbacks.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
-use std::thread::Thread;
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use tidelog_format::Lsn;
 
 use crate::error::{Error, Result};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, OnceLock, Thread, current, park, park_timeout};
 
 /// Which watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -142,10 +140,15 @@ impl Progress {
     }
 
     pub(super) fn outcome(&self, goal: Goal) -> Option<Result<()>> {
-        if self.get(goal.mark) > goal.frame {
+        if self.reached(goal) {
             return Some(Ok(()));
         }
-        self.failed.get().map(|error| Err(error.clone()))
+        // Looked at once more behind the failure: it may have been reached since, and before.
+        self.failed.get().map(|error| if self.reached(goal) { Ok(()) } else { Err(error.clone()) })
+    }
+
+    fn reached(&self, goal: Goal) -> bool {
+        self.get(goal.mark) > goal.frame
     }
 
     /// Raises the watermarks. Gives those whose goal is reached.
@@ -214,8 +217,10 @@ impl Progress {
         let mut wakes = Wakes::default();
         let Waiting { threads, by_goal, .. } = std::mem::take(&mut *self.waiting.lock());
         wakes.threads.extend(threads.into_iter().map(|(.., thread)| thread));
-        for (_, waiter) in by_goal {
-            wakes.add(waiter, &Err(error.clone()));
+        for ((goal, _), waiter) in by_goal {
+            // Whoever raises the watermark this moment comes too late to tell.
+            let outcome = if self.reached(goal) { Ok(()) } else { Err(error.clone()) };
+            wakes.add(waiter, &outcome);
         }
         wakes
     }
@@ -244,7 +249,7 @@ impl Progress {
         }
         waiting.next += 1;
         let number = waiting.next;
-        waiting.threads.push((goal, number, std::thread::current()));
+        waiting.threads.push((goal, number, current()));
         Ok(number)
     }
 
@@ -263,14 +268,14 @@ impl Progress {
                 return outcome;
             }
             match deadline {
-                None => std::thread::park(),
+                None => park(),
                 Some(deadline) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         self.waiting.lock().threads.retain(|(_, other, _)| *other != number);
                         return Err(Error::Busy);
                     }
-                    std::thread::park_timeout(left);
+                    park_timeout(left);
                 }
             }
         }
@@ -326,6 +331,23 @@ mod tests {
         assert_eq!(wakes.threads.len(), 1);
         wakes.unpark();
         waiter.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn what_was_reached_before_a_failure_is_told_so() {
+        let progress = Progress::new(Lsn(10));
+        let (send, receive) = std::sync::mpsc::channel();
+        for frame in [20, 30] {
+            let send = send.clone();
+            let callback: Callback = Box::new(move |outcome| send.send((frame, outcome.is_ok())).unwrap());
+            assert!(progress.call(Goal::durable(Lsn(frame)), callback).is_none());
+        }
+        // Somebody raises the watermark and has not collected yet.
+        progress.durable.fetch_max(21, Ordering::Release);
+        for (callback, outcome) in progress.fail(Error::Closed).callbacks {
+            callback(outcome);
+        }
+        assert_eq!(receive.try_iter().collect::<Vec<_>>(), [(20, true), (30, false)]);
     }
 
     #[test]

@@ -2,6 +2,11 @@
 //! completions out of their order, flushes and preparations, what it calls durable is durable by the rule, and all
 //! that was staged becomes so.
 
+#[cfg(feature = "shuttle")]
+mod hand_over_model;
+#[cfg(feature = "loom")]
+mod progress_model;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

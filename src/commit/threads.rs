@@ -26,6 +26,7 @@ use crate::observe::Counters;
 use crate::options::{BackendChoice, Options};
 use crate::segment::{Free, SegmentSet};
 use crate::state::State;
+use crate::sync::{Mutex as TailLock, Room};
 
 /// What a pipeline starts from.
 pub(crate) struct Start {
@@ -180,9 +181,9 @@ pub(super) fn assemble(start: Start, clock: Clock) -> Result<(Arc<Engine>, Vec<A
         log_id: start.log_id,
         disk: start.disk,
         segments: start.segments,
-        core: Mutex::new(core),
+        core: TailLock::new(core),
         progress: Progress::new(start.end),
-        room: event_listener::Event::new(),
+        room: Room::new(),
         bell,
         counters: Counters::default(),
         arrivals: AtomicU64::new(0),

@@ -3,9 +3,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
 use rustix::event::{EventfdFlags, eventfd};
+
+use crate::sync::AtomicU8;
 
 const QUIET: u8 = 0;
 const PARKED: u8 = 1;

@@ -56,6 +56,8 @@ pub(crate) struct RealDisk {
     path: PathBuf,
     dir: File,
     direct: bool,
+    /// Its file system is one of those of other machines.
+    network: bool,
     /// What direct I/O needs here, known from the first file on; 1 where it is refused.
     align: OnceLock<u32>,
 }
@@ -69,13 +71,15 @@ impl RealDisk {
             create_dirs(&path)?;
         }
         let dir = open_dir(&path)?;
+        let refused = refuse_network_fs(&dir);
+        let network = refused.is_err();
         if !options.allow_network_fs {
-            refuse_network_fs(&dir)?;
+            refused?;
         }
         if options.lock {
             retry_on_intr(|| flock(&dir, FlockOperation::NonBlockingLockExclusive))?;
         }
-        Ok(Self { path, dir, direct: options.direct, align: OnceLock::new() })
+        Ok(Self { path, dir, direct: options.direct, network, align: OnceLock::new() })
     }
 
     /// Gives the directory's lock back. Closing the descriptor alone would leave it to a process that is just being
@@ -199,19 +203,23 @@ impl Disk for RealDisk {
         if FileType::from_raw_mode(fstat(&reader)?.st_mode) != FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name} is not a regular file")));
         }
-        let file = match access {
-            Access::Read => {
-                let align = if self.direct { self.learn_align(&reader) } else { 1 };
-                RealFile::new(reader, None, align)
-            }
+        let (writer, align) = match access {
+            Access::Read if self.direct => (None, self.learn_align(&reader)),
+            Access::Read => (None, 1),
             Access::Write => {
                 let (writer, align) = self.open_writer(name, &reader)?;
-                let file = RealFile::new(reader, Some(writer), align);
+                (Some(writer), align)
+            }
+        };
+        let file = RealFile::new(reader, writer, align);
+        let file = if self.network { file.on_network() } else { file };
+        Ok(Arc::new(match access {
+            Access::Read => file.counted(),
+            Access::Write => {
                 file.try_lock()?;
                 file
             }
-        };
-        Ok(Arc::new(file))
+        }))
     }
 
     fn scratch(&self) -> io::Result<Arc<dyn DiskFile>> {

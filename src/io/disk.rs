@@ -122,8 +122,17 @@ pub(crate) trait DiskFile: Send + Sync + Debug {
 
     /// Maps the first `len` bytes for reading. `UnexpectedEof` when the file is shorter.
     ///
-    /// Only for files that nobody writes or shortens any more.
+    /// Only for files that nobody writes or shortens any more, opened for reading: see
+    /// [`exclude_readers`](Self::exclude_readers).
     fn map(&self, len: u64) -> io::Result<Arc<dyn Mapping>>;
+
+    /// Shuts out whoever would open the file for reading, in this process or another, until
+    /// [`admit_readers`](Self::admit_readers) or until this handle is gone. An error where somebody has it open so, or
+    /// where that cannot be told. For a file that is to be written again, under a name that nobody opens for reading.
+    fn exclude_readers(&self) -> io::Result<()>;
+
+    /// Lets readers in again.
+    fn admit_readers(&self) -> io::Result<()>;
 
     /// How many maps of this open file live, counting those that only handed-out bytes keep.
     fn maps(&self) -> usize;

@@ -16,6 +16,7 @@ use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2, retry_on_intr};
 use super::aligned::AlignedBuf;
 use super::disk::{DiskFile, Mapping};
 use super::map::RealMap;
+use super::tenancy;
 
 /// How often a held lock is tried again.
 const LOCK_POLL: Duration = Duration::from_millis(5);
@@ -34,8 +35,21 @@ pub(super) struct RealFile {
     /// What offsets and lengths of direct I/O are multiples of; 1 without direct I/O.
     align: usize,
     maps: Arc<AtomicUsize>,
+    tenancy: Tenancy,
     /// What was dirty when the file was opened for reading is clean.
     synced: AtomicBool,
+}
+
+/// What keeps others from writing the file again as another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tenancy {
+    /// The handle counts among the readers.
+    Counted,
+    /// Nothing does.
+    None,
+    /// Files of this file system are never written again: there the lock that counts readers would be in the way of
+    /// the writer's.
+    Network,
 }
 
 #[derive(Debug)]
@@ -58,8 +72,22 @@ impl RealFile {
             direct_reader: OnceLock::new(),
             align: align as usize,
             maps: Arc::default(),
+            tenancy: Tenancy::None,
             synced: AtomicBool::new(false),
         }
+    }
+
+    /// The same on a network file system.
+    pub(super) fn on_network(self) -> Self {
+        Self { tenancy: Tenancy::Network, ..self }
+    }
+
+    /// The same, counted among the readers where that is possible.
+    pub(super) fn counted(mut self) -> Self {
+        if self.tenancy == Tenancy::None && tenancy::join(&self.reader).is_ok() {
+            self.tenancy = Tenancy::Counted;
+        }
+        self
     }
 
     /// Tries to take the lock, for writers. True when it is held then.
@@ -214,7 +242,24 @@ impl DiskFile for RealFile {
     }
 
     fn map(&self, len: u64) -> io::Result<Arc<dyn Mapping>> {
+        if self.tenancy == Tenancy::None {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "nothing keeps the file from being written",
+            ));
+        }
         Ok(Arc::new(RealMap::new(&self.reader, len, &self.maps)?))
+    }
+
+    fn exclude_readers(&self) -> io::Result<()> {
+        match self.tenancy {
+            Tenancy::Network => Err(io::ErrorKind::Unsupported.into()),
+            _ => tenancy::shut(self.writer()?),
+        }
+    }
+
+    fn admit_readers(&self) -> io::Result<()> {
+        tenancy::reopen(self.writer()?)
     }
 
     fn maps(&self) -> usize {

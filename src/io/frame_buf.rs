@@ -10,9 +10,10 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::aligned::AlignedBuf;
+use crate::sync::AtomicU64;
 
 /// Ranges start at multiples of this.
 const ROW: usize = 8;

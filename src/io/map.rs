@@ -113,10 +113,12 @@ struct Owner(Arc<Shared>);
 
 impl AsRef<[u8]> for Owner {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the map is `len` bytes long, readable, and lives as long as the Arc. Its bytes do not change: only files
-        // that are never written again are mapped (`DiskFile::map`), in a directory that belongs to the log and is
-        // locked against other writers; a later opening may write a frame again, with the bytes that it has. Every
-        // range is populated before its bytes are handed out.
+        // SAFETY: the map is `len` bytes long, readable, and lives as long as the Arc. The slice of the whole is only
+        // taken apart; bytes that are handed out lie below the segment's end and do not change. Nothing is written there
+        // as long as the file is this segment's, in a directory that is locked against other writers; but that a later
+        // opening may write a frame again, with the bytes that it has. And it becomes no other segment's, in any opening,
+        // while its description is open, as it is here: it counts among the readers (`DiskFile::exclude_readers`), or
+        // lies where files are never used again. Every range is populated before its bytes are handed out.
         unsafe { std::slice::from_raw_parts(self.0.raw.as_ptr(), self.0.raw.len()) }
     }
 }

@@ -16,6 +16,7 @@ mod ring;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) mod sim;
 mod std_queue;
+mod tenancy;
 
 #[allow(unused_imports)]
 pub(crate) use self::{

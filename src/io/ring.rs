@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use io_uring::squeue::Entry;
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
-use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::bell::Bell;
@@ -119,7 +118,8 @@ impl RingQueue {
         }
         if !self.bell.armed {
             let fd = Fd(self.bell.bell.as_fd().as_raw_fd());
-            let poll = opcode::PollAdd::new(fd, PollFlags::IN.bits().into()).multi(self.bell.multishot);
+            let poll =
+                opcode::PollAdd::new(fd, u32::from(libc::POLLIN.unsigned_abs())).multi(self.bell.multishot);
             self.bell.armed = self.push(&poll.build().user_data(BELL));
         }
         while let Some(index) = self.ready.pop_front() {

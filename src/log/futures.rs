@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use event_listener::EventListener;
 use tidelog_format::Lsn;
 
 use crate::commit::{Batch, Blocked, Engine, Goal, TruncateHint};
 use crate::error::{Error, Result};
+use crate::sync::RoomListener;
 
 /// What an [`Append`] is after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Append<P> {
     hints: Vec<TruncateHint>,
     looked_up: bool,
     aim: Aim,
-    room: Option<EventListener>,
+    room: Option<RoomListener>,
     wait: Option<Durable>,
 }
 

@@ -133,7 +133,16 @@ pub(crate) fn take(
             let text = format!("{from} has {len} bytes, not {}", spec.size);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
+        // Who had the file open by the name that it had before may read on, also where its log has ended and
+        // another opening knows nothing of it. Who comes from here on finds the new header.
+        let reused = spec.fill == Fill::Recycle;
+        if reused {
+            file.exclude_readers()?;
+        }
         write_header(&*file, &spec.header()?)?;
+        if reused {
+            file.admit_readers()?;
+        }
         if !planted(Planted::SpareHeaderUnsynced) {
             file.sync_all()?;
         }

@@ -92,6 +92,12 @@ impl DiskFile for StaleFile {
     fn map(&self, _len: u64) -> io::Result<Arc<dyn Mapping>> {
         Err(io::ErrorKind::OutOfMemory.into())
     }
+    fn exclude_readers(&self) -> io::Result<()> {
+        self.file.exclude_readers()
+    }
+    fn admit_readers(&self) -> io::Result<()> {
+        self.file.admit_readers()
+    }
     fn maps(&self) -> usize {
         self.file.maps()
     }

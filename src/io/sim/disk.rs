@@ -318,6 +318,15 @@ impl DiskFile for SimFile {
         Ok(Arc::new(SimMap { file, len: len as usize }))
     }
 
+    // What its maps hand out are copies.
+    fn exclude_readers(&self) -> io::Result<()> {
+        self.writer().map(drop)
+    }
+
+    fn admit_readers(&self) -> io::Result<()> {
+        self.writer().map(drop)
+    }
+
     fn maps(&self) -> usize {
         self.world().map_or(0, |world| world.inodes[self.ino].maps)
     }

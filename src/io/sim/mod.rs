@@ -14,7 +14,11 @@ mod own_lsn;
 mod pages;
 mod queue;
 mod snapshot;
+#[cfg(all(test, feature = "shuttle"))]
+mod waking;
 mod world;
 
+#[cfg(all(test, feature = "shuttle"))]
+pub(crate) use self::waking::WakingQueue;
 pub use self::{disk::SimDisk, fault::FaultKind, snapshot::Snapshot};
 pub(crate) use self::{disk::SimFile, queue::SimQueue};

@@ -82,7 +82,7 @@ fn writing_beyond_the_range_is_refused() {
 #[test]
 fn rows_written_in_parallel_arrive_whole() {
     const ROW: usize = 24;
-    const ROUNDS: usize = 300;
+    const ROUNDS: usize = if cfg!(miri) { 10 } else { 300 };
     let shared = RwLock::new(Claimed::new(64 * ROW, None).unwrap().reopen(0));
     let (stop, written) = (AtomicBool::new(false), AtomicUsize::new(0));
 
@@ -105,7 +105,10 @@ fn rows_written_in_parallel_arrive_whole() {
             scope.spawn(move || append(who));
         }
         let mut seen = 0;
-        for _ in 0..ROUNDS {
+        let mut rounds = 0;
+        // On a busy machine they may not come in for long.
+        while rounds < ROUNDS || seen == 0 {
+            rounds += 1;
             let buf = Arc::clone(&shared.read());
             buf.close();
             let mut claimed = loop {
@@ -129,5 +132,4 @@ fn rows_written_in_parallel_arrive_whole() {
     });
     let left = shared.read().used() / ROW;
     assert_eq!(seen + left, written.into_inner());
-    assert!(seen > 0);
 }

@@ -68,10 +68,41 @@ fn ranges_outside_the_map_are_refused() {
 #[test]
 fn a_map_of_nothing_is_empty() {
     let scratch = Scratch::new(true);
-    let file = scratch.disk.create("empty").unwrap();
+    scratch.disk.create("empty").unwrap();
+    let file = scratch.disk.open("empty", Access::Read).unwrap();
     assert_eq!(file.map(0).unwrap().bytes(0..0).unwrap().len(), 0);
     assert!(file.map(1).is_err());
     assert!(file.map(u64::MAX).is_err());
+}
+
+/// A file that is open for reading, here or elsewhere, is not to be written again, however the name has changed.
+#[test]
+fn who_has_a_file_open_keeps_it_from_being_written_again() {
+    for scratch in every_disk() {
+        let (file, map) = mapped(&scratch, 2);
+        let bytes = map.bytes(0..BLOCK).unwrap();
+        scratch.disk.rename("data", "kept").unwrap();
+        let other = RealDisk::open(scratch.disk.path(), DirOptions { create: false, lock: false, ..OPTIONS })
+            .unwrap();
+        let writer = other.open("kept", Access::Write).unwrap();
+        let refused = || writer.exclude_readers().unwrap_err().kind();
+        assert_eq!(refused(), io::ErrorKind::WouldBlock);
+        drop((file, map));
+        assert_eq!(refused(), io::ErrorKind::WouldBlock, "handed-out bytes keep it");
+        assert!(writer.map(1).is_err(), "of a file that is written no map is made");
+        drop(bytes);
+        writer.exclude_readers().unwrap();
+
+        let late = scratch.disk.open("kept", Access::Read).unwrap();
+        assert!(late.map(1).is_err(), "who comes meanwhile does not count");
+        assert_eq!(late.read_at(0, &mut [0; 8]).unwrap(), 8);
+        drop(late);
+        writer.admit_readers().unwrap();
+        let reader = scratch.disk.open("kept", Access::Read).unwrap();
+        reader.map(1).unwrap();
+        assert_eq!(refused(), io::ErrorKind::WouldBlock);
+        writer.write_at(0, &pattern(2, BLOCK), true).unwrap();
+    }
 }
 
 /// What stands in for population on kernels without it, and gives the cause where population fails.

@@ -2,6 +2,8 @@
 
 mod files;
 mod frame_buf;
+#[cfg(feature = "loom")]
+mod frame_buf_model;
 mod maps;
 mod processes;
 mod queues;
@@ -129,6 +131,14 @@ impl DiskFile for FdFile {
     }
 
     fn map(&self, _: u64) -> io::Result<Arc<dyn Mapping>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn exclude_readers(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn admit_readers(&self) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
