@@ -153,6 +153,8 @@ impl Cursor {
                         let fault = Fault { offset, what: What::Length, expected: end, actual: offset };
                         self.declare(&fault, Item::Damage)
                     }
+                    // Of a file that is used anew the rest looks as if nothing had been written.
+                    _ if self.walk.closed().is_none() && !self.is_same_file()? => Ok(self.gone()),
                     _ => Ok(Met::End),
                 }
             }

@@ -306,6 +306,35 @@ fn a_file_that_is_used_anew_under_a_reader_is_not_damage() {
     assert!(matches!(rest.last(), Some(Item::Record(record)) if record.segment == 3));
 }
 
+/// The newest one too, once others have followed it, and where a recycled file shows no more than other frames.
+#[test]
+fn a_newest_file_that_is_used_anew_under_a_reader_does_not_end_early() {
+    let mut first = Image::new(1, None, 1);
+    first.header = first.header.with_recycled(true);
+    first.bytes[..64].copy_from_slice(&first.header.encode());
+    first.push(&[entry(A, 1, &vec![1; 300 << 10])]);
+    first.push(&[entry(A, 2, b"two")]);
+    let home = Home::new(&[&first]);
+    let mut items = home.open().items();
+    assert!(matches!(items.next(), Some(Ok(Item::Frame(_)))));
+    let second = Image::after(&first);
+    let mut third = Image::after(&second);
+    third.push(&[control(Row::oldest(2))]);
+    // Its file is the fourth now, with as many frames as it had.
+    let mut fourth = Image::new(4, Some((3, third.end())), 2);
+    fourth.push(&[entry(A, 3, &vec![3; 300 << 10])]);
+    fourth.push(&[entry(A, 4, b"four")]);
+    for image in [&second, &third] {
+        fs::write(home.file(image.header.identity.sequence), &image.bytes).unwrap();
+    }
+    fs::rename(home.file(1), home.file(4)).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(home.file(4)).unwrap();
+    file.write_all_at(&fourth.bytes, 0).unwrap();
+    file.sync_all().unwrap();
+    let rest: Vec<Item> = items.map(Result::unwrap).collect();
+    assert_eq!(rest.last(), Some(&Item::Retired { segment: 1 }), "{}", rest.len());
+}
+
 #[test]
 fn what_is_not_a_log_is_refused() {
     let home = Home::new(&[]);

@@ -138,6 +138,10 @@ pub(crate) fn take(
         let reused = spec.fill == Fill::Recycle;
         if reused {
             file.exclude_readers()?;
+            // A name that it was given as it was renamed: a backup.
+            if file.links()? != 1 {
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("{from} has another name")));
+            }
         }
         write_header(&*file, &spec.header()?)?;
         if reused {
@@ -333,6 +337,22 @@ mod tests {
         let begin = Instant::now();
         prepare(&*home.disk, &SegmentSpec { size: 3 << 20, ..spec(1) }, &mut pace).unwrap();
         assert!(begin.elapsed() >= Duration::from_millis(100), "2 of 3 MiB wait, at 20 MiB/s");
+    }
+
+    #[test]
+    fn a_kept_file_with_another_name_is_not_written_over() {
+        let home = Home::new();
+        prepare_now(&home, &spec(3)).unwrap();
+        let linked = home.dir.path().join("backup");
+        fs::hard_link(home.dir.path().join(name::segment(3)), &linked).unwrap();
+        let before = fs::read(&linked).unwrap();
+        home.disk.rename(&name::segment(3), &name::free(3)).unwrap();
+        let next = SegmentSpec { fill: Fill::Recycle, ..spec(9) };
+        assert!(matches!(take(&*home.disk, &name::free(3), &next), Err(PrepareError::Failed(_))));
+        assert!(fs::read(&linked).unwrap() == before);
+        fs::remove_file(linked).unwrap();
+        take(&*home.disk, &name::free(3), &next).unwrap();
+        assert_eq!(home.names(), [name::segment(9)]);
     }
 
     #[test]

@@ -215,6 +215,29 @@ fn a_mark_that_was_lost_does_no_harm() {
     assert_eq!(list(&manager).iter().map(number).collect::<Vec<_>>(), [1, 2, 3]);
 }
 
+/// Nothing is given up for a checkpoint that no journal could begin with.
+#[test]
+fn a_checkpoint_that_is_no_start_does_not_take_the_place_of_what_came_before() {
+    let add = || Event::AddSegment(segment(1, [0, 99], &[(0, 0)])).encode().unwrap().to_vec();
+    let (begin, end) = (|| record(1, 1, &[]), |count: u64| record(3, 1, &count.to_be_bytes()));
+    let cases = [
+        vec![add(), begin(), state_in(DELETED, 1, 1, 1), end(1)],
+        vec![add(), begin(), state(1, 1, 1), state(2, 1, 1), end(1)],
+    ];
+    for records in cases {
+        let env = Env::new();
+        let log = env.log();
+        append_raw(&log, &records);
+        drop(log);
+        for _ in 0..2 {
+            let (log, manager) = env.open();
+            assert_eq!(list(&manager).iter().map(number).collect::<Vec<_>>(), [1]);
+            assert_eq!(log.stream(STREAM).unwrap().first, Some(1));
+            log.close().unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_checkpoint_that_is_not_whole_is_no_start() {
     let count = |count: u64| record(3, 1, &count.to_be_bytes());

@@ -147,15 +147,11 @@ impl Replay {
                 Record::Event(event) => since.push((id, event)),
                 Record::State { checkpoint, position, state } if checkpoint == *number => {
                     *count += 1;
+                    check_state(&state).map_err(|what| (*number, what))?;
                     match state {
-                        Event::AddSegment(metadata)
-                            if metadata.state() == RemoteLogSegmentState::DeleteSegmentFinished =>
-                        {
-                            return Err((*number, "a segment that is gone"));
-                        }
                         Event::AddSegment(metadata) => self.store.restore_segment(&metadata, position),
                         Event::DeletePartition(delete) => self.store.restore_deletion(delete, position),
-                        Event::UpdateSegment(_) => return Err((*number, "an update for a state")),
+                        Event::UpdateSegment(_) => {}
                     }
                 }
                 Record::End { checkpoint, count: stated } if checkpoint == *number => {
@@ -182,7 +178,9 @@ impl Replay {
             (Record::Begin { checkpoint }, slot) => {
                 *slot = Some(OnTheWay { number: *checkpoint, begin: id, count: 0 });
             }
-            (Record::State { checkpoint, .. }, Some(passed)) if passed.number == *checkpoint => {
+            (Record::State { checkpoint, state, .. }, Some(passed))
+                if passed.number == *checkpoint && check_state(state).is_ok() =>
+            {
                 passed.count += 1;
             }
             (Record::End { checkpoint, count }, Some(passed)) => {
@@ -191,7 +189,8 @@ impl Replay {
                 }
                 self.on_the_way = None;
             }
-            _ => {}
+            // No journal may begin with such a one.
+            _ => self.on_the_way = None,
         }
     }
 
@@ -214,5 +213,16 @@ impl Replay {
         if self.store.replay(event, id) == Replayed::Refused {
             self.report.refused += 1;
         }
+    }
+}
+
+/// What a checkpoint may hold as a state, else what is wrong with it.
+fn check_state(state: &Event) -> Result<(), &'static str> {
+    match state {
+        Event::AddSegment(metadata) if metadata.state() == RemoteLogSegmentState::DeleteSegmentFinished => {
+            Err("a segment that is gone")
+        }
+        Event::UpdateSegment(_) => Err("an update for a state"),
+        Event::AddSegment(_) | Event::DeletePartition(_) => Ok(()),
     }
 }
