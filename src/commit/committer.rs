@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tidelog_format::{Lsn, Row};
 
-use super::core::{Action, SMALL};
+use super::core::Action;
 use super::engine::Engine;
 use super::frame::{Body, FrameWrite, SealedFrame};
 use super::gather::Gathering;
@@ -198,19 +198,9 @@ impl Committer {
             return;
         }
         let engine = Arc::clone(&self.engine);
-        let arrivals = || engine.arrivals.load(Ordering::Relaxed);
-        let goal = arrivals() + expected;
+        let goal = engine.arrivals.expect(expected);
         self.wake_ahead();
-        let begun = Instant::now();
-        let complete = loop {
-            if arrivals() >= goal {
-                break true;
-            }
-            if begun.elapsed() >= self.gathering.patience() {
-                break false;
-            }
-            std::thread::yield_now();
-        };
+        let complete = engine.arrivals.wait(goal, self.gathering.patience());
         self.engine.progress.wake_rest();
         self.gathering.learn(complete);
     }
@@ -289,8 +279,8 @@ impl Committer {
         self.engine.segments.get(sequence).ok_or_else(missing)
     }
 
-    /// A small durable frame with nothing beside it is written by this very thread: a ring hands
-    /// such writes to a kernel worker, which costs two more switches.
+    /// A durable frame with nothing beside it is written by this very thread: a ring hands such writes
+    /// to kernel workers, which wait for a turn behind busy threads, by whole time slices.
     fn write(&mut self, frame: FrameWrite, alone: bool) -> Result<()> {
         let (lsn, dsync) = (frame.frame.lsn, frame.dsync);
         // The next rotation waits for this one's checkpoint to be on its way.
@@ -299,7 +289,7 @@ impl Committer {
         let SealedFrame { buf, len, rows, .. } = sealed;
         self.sent.insert(lsn.0, Sent { rows, len: len as u64, dsync, at: Instant::now() });
         let (file, offset) = (segment.write_file()?, lsn.0 - segment.base()?.0);
-        if alone && dsync && (len as u64) < SMALL && self.queue.in_flight() == 0 {
+        if alone && dsync && self.queue.in_flight() == 0 {
             self.wake_ahead();
             let result = file.write_at(offset, &buf[..len], !planted(Planted::DsyncDroppedQueued));
             self.completions.push(Completion { token: lsn.0, result, buf: Some(buf) });

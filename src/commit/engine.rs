@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use super::batch::{Batch, Op, TruncateHint};
 use super::clock::Clock;
 use super::core::Core;
 use super::frame::{FrameWrite, SealedFrame};
+use super::gather::Arrivals;
 use super::keeper::Job;
 use super::notifier::Notice;
 use super::plan::Plan;
@@ -48,8 +49,7 @@ pub(crate) struct Engine {
     pub(crate) room: Room,
     pub(crate) bell: Bell,
     pub(crate) counters: Counters,
-    /// Appends staged whose callers wait for them to be durable.
-    pub(crate) arrivals: AtomicU64,
+    pub(crate) arrivals: Arrivals,
     pub(crate) fork: ForkGuard,
     pub(crate) backend: OnceLock<Backend>,
     /// Prepared segments that no frame went to yet.
@@ -204,7 +204,9 @@ impl Engine {
             if plan.frees() {
                 self.ask_retire();
             }
-            self.arrivals.fetch_add(u64::from(durable), Ordering::Relaxed);
+            if durable {
+                self.arrivals.arrive();
+            }
             Counters::add(&self.counters.batches, 1);
             Counters::add(&self.counters.entries, plan.entries);
             Counters::add(&self.counters.payload_bytes, plan.payload_bytes);

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle, ThreadId};
@@ -15,6 +15,7 @@ use super::clock::Clock;
 use super::committer;
 use super::core::Core;
 use super::engine::Engine;
+use super::gather::Arrivals;
 use super::keeper::{self, Job};
 use super::notifier::{self, Notice};
 use super::preparer::{self, Spare};
@@ -186,7 +187,7 @@ pub(super) fn assemble(start: Start, clock: Clock) -> Result<(Arc<Engine>, Vec<A
         room: Room::new(),
         bell,
         counters: Counters::default(),
-        arrivals: AtomicU64::new(0),
+        arrivals: Arrivals::default(),
         fork: ForkGuard::new(),
         backend: OnceLock::new(),
         prepared: Mutex::new(HashMap::new()),
