@@ -166,11 +166,17 @@ backends! {
     fn an_append_dropped_before_it_was_staged_leaves_no_trace(env) {
         let store = env.open();
         append(&store, REGION, 1, "x").unwrap();
-        // It takes a segment of its own, which is not there at the first poll.
-        let mut large = store.append_batch(vec![entry(&store, REGION, 2, vec![1; 80 << 20])]);
+        // Of batches this large one at a time is on its way: as long as the first is written, the second
+        // is not staged.
+        let (other, huge) = (RegionId::new(9, 9), || vec![1; 80 << 20]);
+        let mut first = store.append_batch(vec![entry(&store, other, 1, huge())]);
+        let mut large = store.append_batch(vec![entry(&store, REGION, 2, huge())]);
+        while latest(&store, other) != 1 {
+            let _ = poll_once(&mut first);
+        }
         assert!(poll_once(&mut large).0.is_pending());
         assert_eq!(latest(&store, REGION), 1);
-        drop(large);
+        drop((first, large));
         append(&store, REGION, 2, "small").unwrap();
         assert_eq!(read(&store, REGION, 2), [(2, b"small".to_vec())]);
         drop(store);
