@@ -1,6 +1,7 @@
 //! The command line of tidelog: what the program does, for itself and for those who test it.
 
 mod args;
+pub mod bare;
 mod cmd;
 mod failure;
 mod out;

@@ -3,14 +3,11 @@
 mod args;
 mod case;
 mod child;
-mod device;
-mod group;
 mod machine;
 mod plan;
 mod report;
 mod rounds;
 mod run;
-mod stage;
 mod strace;
 mod subject;
 

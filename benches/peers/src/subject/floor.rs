@@ -5,37 +5,24 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use tidelog_tools::bare::{BLOCK, Blocks, Device, Group, Put, Ring, Sink, Stage};
 
-use super::{Caller, HEADER, Packed, Purpose, Record, Subject, checksums};
+use super::{Caller, HEADER, Packed, Purpose, Record, Subject, Summed, summed};
 use crate::case::Job;
-use crate::device::{BLOCK, Blocks, Device};
-use crate::group::{Group, Sink};
-use crate::stage::Stage;
 
-/// Bytes of the ring that windows write to.
-const RING: u64 = 64 << 20;
+/// Bytes of the file that windows write to.
+const LEN: u64 = 64 << 20;
 /// Bytes read at once; more than any write of a log that is kept.
 const CHUNK: usize = 4 << 20;
 
-struct Ring {
-    device: Device,
-    at: Mutex<u64>,
-}
-
-impl Sink for Ring {
-    fn write(&self, _group: u64, buffer: &Blocks, bytes: usize) -> Result<()> {
-        let bytes = bytes.next_multiple_of(BLOCK);
-        let at = {
-            let mut next = self.at.lock().unwrap_or_else(PoisonError::into_inner);
-            let (at, end) = self.device.place(*next, bytes);
-            *next = end;
-            at
-        };
-        Ok(self.device.write(&buffer.get()[..bytes], at)?)
-    }
+/// A file that is written past the page cache: what is compared with it is.
+fn ring(path: &Path, bytes: u64) -> Result<Ring> {
+    let device = Device::prepare(path, bytes)?;
+    ensure!(device.is_direct(), "{}: no direct writes here", path.display());
+    Ok(Ring::new(Arc::new(device)))
 }
 
 /// Where each region's records are, and their bytes.
@@ -60,13 +47,12 @@ impl Floor {
         let way = if purpose == Purpose::Keep && path.exists() {
             Way::Index(index(&path)?)
         } else if purpose == Purpose::Staged {
-            Way::Stage(Stage::new(Arc::new(Device::prepare(&path, RING)?), room))
+            Way::Stage(Stage::new(ring(&path, LEN)?, room))
         } else {
             // Of data that stays, every batch has whole blocks of its own.
             let batches = if purpose == Purpose::Keep { job.batches() } else { 0 };
-            let bytes = RING.max(batches * room.next_multiple_of(BLOCK) as u64);
-            let ring = Ring { device: Device::prepare(&path, bytes)?, at: Mutex::new(0) };
-            Way::Group(Group::new(ring, depth, room))
+            let bytes = LEN.max(batches * room.next_multiple_of(BLOCK) as u64);
+            Way::Group(Group::new(ring(&path, bytes)?, depth, room))
         };
         Ok(Self { way, path })
     }
@@ -74,12 +60,12 @@ impl Floor {
 
 impl Subject for Floor {
     fn caller(&self) -> Box<dyn Caller + '_> {
-        Box::new(FloorCaller { floor: self, crcs: Vec::new() })
+        Box::new(FloorCaller { floor: self, summed: Vec::new() })
     }
 
     fn flush(&self) -> Result<()> {
         match &self.way {
-            Way::Stage(stage) => stage.flush(),
+            Way::Stage(stage) => Ok(stage.flush()?),
             _ => Ok(()),
         }
     }
@@ -106,23 +92,23 @@ impl Subject for Floor {
 
 struct FloorCaller<'a> {
     floor: &'a Floor,
-    crcs: Vec<u32>,
+    summed: Vec<Summed>,
 }
 
 impl Caller for FloorCaller<'_> {
     fn durable(&mut self, records: &[Record]) -> Result<()> {
-        checksums(records, &mut self.crcs);
+        summed(records, crc32fast::hash, &mut self.summed);
         match &self.floor.way {
-            Way::Group(group) => group.append(records, &self.crcs),
+            Way::Group(group) => Ok(group.append(&self.summed)?),
             _ => anyhow::bail!("not opened for that"),
         }
     }
 
     fn staged(&mut self, records: &[Record]) -> Result<()> {
-        checksums(records, &mut self.crcs);
+        summed(records, crc32fast::hash, &mut self.summed);
         match &self.floor.way {
-            Way::Group(group) => group.append(records, &self.crcs),
-            Way::Stage(stage) => stage.append(records, &self.crcs),
+            Way::Group(group) => Ok(group.append(&self.summed)?),
+            Way::Stage(stage) => Ok(stage.append(&self.summed)?),
             Way::Index(_) => anyhow::bail!("not opened for that"),
         }
     }
@@ -130,38 +116,34 @@ impl Caller for FloorCaller<'_> {
 
 /// One thread, no hand-over.
 pub(crate) struct Loop {
-    device: Device,
+    ring: Ring,
     room: usize,
 }
 
 impl Loop {
     pub(crate) fn open(job: &Job, dir: &Path) -> Result<Self> {
-        Ok(Self { device: Device::prepare(&dir.join("file"), RING)?, room: job.bytes_at_once() })
+        Ok(Self { ring: ring(&dir.join("file"), LEN)?, room: job.bytes_at_once() })
     }
 }
 
 impl Subject for Loop {
     fn caller(&self) -> Box<dyn Caller + '_> {
-        Box::new(LoopCaller { device: &self.device, buffer: Blocks::new(self.room), at: 0 })
+        Box::new(LoopCaller { ring: &self.ring, buffer: Blocks::new(self.room), summed: Vec::new() })
     }
 }
 
 struct LoopCaller<'a> {
-    device: &'a Device,
+    ring: &'a Ring,
     buffer: Blocks,
-    at: u64,
+    summed: Vec<Summed>,
 }
 
 impl Caller for LoopCaller<'_> {
     fn durable(&mut self, records: &[Record]) -> Result<()> {
-        let mut len = 0;
-        for record in records {
-            len = record.put(crc32fast::hash(record.payload), self.buffer.get_mut(), len);
-        }
-        let bytes = len.next_multiple_of(BLOCK);
-        let (at, end) = self.device.place(self.at, bytes);
-        self.at = end;
-        Ok(self.device.write(&self.buffer.get()[..bytes], at)?)
+        summed(records, crc32fast::hash, &mut self.summed);
+        let into = self.buffer.get_mut();
+        let len = self.summed.iter().fold(0, |len, record| record.put(into, len));
+        Ok(self.ring.write(&self.buffer, len)?)
     }
 }
 

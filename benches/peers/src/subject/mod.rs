@@ -18,6 +18,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use tidelog_tools::bare::Put;
 
 use crate::case::{Case, Job, Read};
 
@@ -32,15 +33,26 @@ pub(crate) struct Record {
 /// Bytes of the header that the bare writers put before a payload: length, crc, region, id.
 pub(crate) const HEADER: usize = 16;
 
-impl Record {
-    /// Copies it there, and gives its end.
-    pub(crate) fn put(&self, crc: u32, into: &mut [u8], at: usize) -> usize {
-        let (head, end) = (at + HEADER, at + HEADER + self.payload.len());
-        let fields = [self.payload.len() as u32, crc, self.region, self.id as u32];
+/// A record and its checksum, as the bare writers store it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Summed {
+    record: Record,
+    crc: u32,
+}
+
+impl Put for Summed {
+    fn size(&self) -> usize {
+        HEADER + self.record.payload.len()
+    }
+
+    fn put(&self, into: &mut [u8], at: usize) -> usize {
+        let Record { region, id, payload } = self.record;
+        let (head, end) = (at + HEADER, at + self.size());
+        let fields = [payload.len() as u32, self.crc, region, id as u32];
         for (bytes, field) in into[at..head].chunks_exact_mut(4).zip(fields) {
             bytes.copy_from_slice(&field.to_le_bytes());
         }
-        into[head..end].copy_from_slice(self.payload);
+        into[head..end].copy_from_slice(payload);
         end
     }
 }
@@ -262,8 +274,8 @@ pub(crate) fn open(job: &Job, dir: &Path, purpose: Purpose) -> Result<Box<dyn Su
     })
 }
 
-/// The checksums of records, as the bare writers take them: before any lock.
-pub(crate) fn checksums(records: &[Record], into: &mut Vec<u32>) {
+/// Records with their checksums, as the bare writers take them: before any lock.
+fn summed(records: &[Record], sum: impl Fn(&[u8]) -> u32, into: &mut Vec<Summed>) {
     into.clear();
-    into.extend(records.iter().map(|record| crc32fast::hash(record.payload)));
+    into.extend(records.iter().map(|record| Summed { record: *record, crc: sum(record.payload) }));
 }

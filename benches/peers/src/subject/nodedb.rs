@@ -1,5 +1,6 @@
 //! nodedb-wal: a writer for one thread, below the same group commit as the floor's.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,11 +8,10 @@ use anyhow::{Context, Result};
 use nodedb_wal::mmap_reader::replay_segments_mmap;
 use nodedb_wal::record::RecordType;
 use nodedb_wal::{DwbMode, SegmentedWal, SegmentedWalConfig};
+use tidelog_tools::bare::{Blocks, Group, Sink};
 
-use super::{Caller, HEADER, Packed, Record, Subject};
+use super::{Caller, HEADER, Packed, Record, Subject, Summed, summed};
 use crate::case::Job;
-use crate::device::Blocks;
-use crate::group::{Group, Sink};
 
 struct Writer(Mutex<SegmentedWal>);
 
@@ -22,10 +22,16 @@ impl Writer {
 }
 
 impl Sink for &Writer {
-    fn write(&self, _group: u64, buffer: &Blocks, bytes: usize) -> Result<()> {
+    fn write(&self, buffer: &Blocks, bytes: usize) -> io::Result<()> {
+        self.write_group(&buffer.get()[..bytes]).map_err(io::Error::other)
+    }
+}
+
+impl Writer {
+    fn write_group(&self, group: &[u8]) -> Result<()> {
         let (mut log, mut at) = (self.lock(), 0);
-        while at < bytes {
-            let record = Packed::get(&buffer.get()[at..bytes]).context("a group ends within a record")?;
+        while at < group.len() {
+            let record = Packed::get(&group[at..]).context("a group ends within a record")?;
             append(&mut log, record.region, record.payload)?;
             at += HEADER + record.payload.len();
         }
@@ -56,7 +62,7 @@ impl Nodedb {
 
 impl Subject for Nodedb {
     fn caller(&self) -> Box<dyn Caller + '_> {
-        Box::new(NodedbCaller { log: self, crcs: Vec::new() })
+        Box::new(NodedbCaller { log: self, summed: Vec::new() })
     }
 
     fn flush(&self) -> Result<()> {
@@ -80,15 +86,14 @@ impl Subject for Nodedb {
 
 struct NodedbCaller<'a> {
     log: &'a Nodedb,
-    crcs: Vec<u32>,
+    summed: Vec<Summed>,
 }
 
 impl Caller for NodedbCaller<'_> {
     fn durable(&mut self, records: &[Record]) -> Result<()> {
         // The log takes checksums of its own.
-        self.crcs.clear();
-        self.crcs.resize(records.len(), 0);
-        self.log.group.append(records, &self.crcs)
+        summed(records, |_| 0, &mut self.summed);
+        Ok(self.log.group.append(&self.summed)?)
     }
 
     fn staged(&mut self, records: &[Record]) -> Result<()> {

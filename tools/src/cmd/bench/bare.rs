@@ -6,21 +6,51 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::device::{BLOCK, Blocks, Device, Record};
-use super::group::Group;
 use super::plan::Setting;
-use super::stage::Stage;
 use super::window::{Meter, Window, measure};
 use crate::args::Case;
+use crate::bare::{Blocks, Device, Group, Put, Ring, Sink, Stage};
 use crate::failure::Failure;
 
 /// Writes in flight that the group commit tries: what is best depends on the device, the callers and their sizes.
 const DEPTHS: [usize; 3] = [1, 2, 4];
 
+/// A record as the bare writers store it: a header of 16 bytes, and the payload.
+#[derive(Clone, Copy, Debug)]
+struct Record<'a> {
+    id: u64,
+    crc: u32,
+    payload: &'a [u8],
+}
+
+/// Of a record: length, checksum, id.
+pub(crate) const HEADER: usize = 16;
+
+impl<'a> Record<'a> {
+    fn new(id: u64, payload: &'a [u8]) -> Self {
+        Self { id, crc: crc32fast::hash(payload), payload }
+    }
+}
+
+impl Put for Record<'_> {
+    fn size(&self) -> usize {
+        HEADER + self.payload.len()
+    }
+
+    fn put(&self, into: &mut [u8], at: usize) -> usize {
+        let (head, end) = (at + HEADER, at + HEADER + self.payload.len());
+        into[at..at + 4].copy_from_slice(&(self.payload.len() as u32).to_le_bytes());
+        into[at + 4..at + 8].copy_from_slice(&self.crc.to_le_bytes());
+        into[at + 8..head].copy_from_slice(&self.id.to_le_bytes());
+        into[head..end].copy_from_slice(self.payload);
+        end
+    }
+}
+
 /// What is like the log under a setting, without the log.
 #[derive(Debug)]
 pub(crate) enum Bare {
-    Group { group: Box<Group>, callers: Vec<Caller>, depth: usize },
+    Group { group: Box<Group<Ring>>, callers: Vec<Caller>, depth: usize },
     Stage { stage: Stage, callers: Vec<Caller> },
 }
 
@@ -43,10 +73,13 @@ impl Bare {
         };
         let callers = vec![caller; usize::from(setting.threads)];
         if setting.case == Case::Staged {
-            return Ok(Self::Stage { stage: Stage::new(Arc::clone(device), setting.room()), callers });
+            return Ok(Self::Stage {
+                stage: Stage::new(Ring::new(Arc::clone(device)), setting.room()),
+                callers,
+            });
         }
         let group = |depth| {
-            let group = Box::new(Group::new(Arc::clone(device), depth, setting.room()));
+            let group = Box::new(Group::new(Ring::new(Arc::clone(device)), depth, setting.room()));
             Self::Group { group, callers: callers.clone(), depth }
         };
         let mut best = (group(1), f64::NEG_INFINITY);
@@ -82,7 +115,7 @@ impl Bare {
 }
 
 impl Caller {
-    fn commit(&mut self, group: &Group, meter: &mut Meter<'_>) -> io::Result<()> {
+    fn commit(&mut self, group: &Group<Ring>, meter: &mut Meter<'_>) -> io::Result<()> {
         let mut records = Vec::with_capacity(self.batch as usize);
         while meter.goes_on() {
             let begun = Instant::now();
@@ -101,7 +134,7 @@ impl Caller {
     fn stage(&mut self, stage: &Stage, meter: &mut Meter<'_>) -> io::Result<()> {
         while meter.goes_on() {
             let begun = Instant::now();
-            stage.append(&Record::new(self.id, &self.payload))?;
+            stage.append(&[Record::new(self.id, &self.payload)])?;
             meter.note(begun, 1, 1);
             self.id += 1;
         }
@@ -112,10 +145,9 @@ impl Caller {
 /// One thread that packs what is outstanding under a setting into each write.
 #[derive(Debug)]
 pub(crate) struct Loop {
-    device: Arc<Device>,
+    ring: Ring,
     payload: Vec<u8>,
     blocks: Blocks,
-    at: u64,
     id: u64,
     records: u64,
 }
@@ -123,10 +155,9 @@ pub(crate) struct Loop {
 impl Loop {
     pub(crate) fn new(device: &Arc<Device>, setting: &Setting) -> Self {
         Self {
-            device: Arc::clone(device),
+            ring: Ring::new(Arc::clone(device)),
             payload: vec![0x5a; setting.payload as usize],
             blocks: Blocks::new(setting.room()),
-            at: 0,
             id: 0,
             records: u64::from(setting.threads) * u64::from(setting.outstanding) * setting.batch(),
         }
@@ -145,12 +176,23 @@ impl Loop {
             for id in self.id..self.id + self.records {
                 len = Record::new(id, &self.payload).put(self.blocks.get_mut(), len);
             }
-            let bytes = len.next_multiple_of(BLOCK);
-            let (at, end) = self.device.place(self.at, bytes);
-            self.device.write(&self.blocks.get()[..bytes], at)?;
-            (self.at, self.id) = (end, self.id + self.records);
+            self.ring.write(&self.blocks, len)?;
+            self.id += self.records;
             meter.note(begun, self.records, self.records);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_its_header_and_its_payload() {
+        let mut blocks = Blocks::new(5000);
+        let end = Record::new(7, b"payload").put(blocks.get_mut(), 0);
+        assert_eq!(end, HEADER + 7);
+        assert_eq!(blocks.get()[HEADER..end], *b"payload");
     }
 }

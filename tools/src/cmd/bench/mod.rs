@@ -1,8 +1,6 @@
 //! `tidelog bench`: the log and what the device gives without a log, in turns.
 
 mod bare;
-mod device;
-mod group;
 mod html;
 mod jsonl;
 mod machine;
@@ -12,7 +10,6 @@ mod plan;
 mod plot;
 mod plots;
 mod readers;
-mod stage;
 mod subject;
 mod table;
 mod timeline;
@@ -27,7 +24,6 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::bare::{Bare, Loop};
-use self::device::Device;
 use self::machine::Machine;
 use self::outcome::{Measured, Outcome, Turn};
 use self::place::Place;
@@ -36,6 +32,7 @@ use self::readers::{Dataset, Readers};
 use self::subject::Subject;
 use self::writers::Writers;
 use crate::args::{BenchArgs, BenchFormat};
+use crate::bare::Device;
 use crate::failure::{Failure, Verdict};
 use crate::out::json;
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::device::{BLOCK, HEADER};
+use super::bare::HEADER;
 use crate::args::{BenchArgs, Case};
+use crate::bare::BLOCK;
 
 /// A batch of the case `batch`, and of the log that is read.
 pub(crate) const BATCH: u64 = 100;

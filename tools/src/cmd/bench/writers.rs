@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use tidelog::{Batch, Log, StreamId};
 
-use super::device::BLOCK;
 use super::outcome::Turn;
 use super::plan::{BATCH_STREAMS, Setting};
 use super::subject::{Counted, Subject};
 use super::window::{Meter, measure};
 use crate::args::Case;
+use crate::bare::BLOCK;
 use crate::failure::Failure;
 
 #[derive(Debug)]

@@ -1,17 +1,26 @@
-//! The floor of durable appends: a bare group commit. Whoever finds the device free writes for all that have come by then.
+//! The floor of durable appends: a bare group commit. Whoever finds the sink free writes for all that have come by then.
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::device::{BLOCK, Blocks, Device, Record};
+use super::Put;
+use super::device::Blocks;
 
 /// More than groups in flight and open at once, so that each has a bell of its own.
 const BELLS: usize = 16;
 
+/// What groups are written to.
+pub trait Sink: Send + Sync {
+    /// Makes what lies packed in the first so many bytes of the buffer durable. More of them can be in flight at once,
+    /// and come in any order.
+    fn write(&self, buffer: &Blocks, bytes: usize) -> io::Result<()>;
+}
+
+/// A group commit.
 #[derive(Debug)]
-pub(crate) struct Group {
-    device: Arc<Device>,
+pub struct Group<S> {
+    sink: S,
     /// Most writes in flight.
     depth: usize,
     state: Mutex<State>,
@@ -30,14 +39,16 @@ struct State {
     /// Written, above one that is not yet.
     ahead: BTreeSet<u64>,
     spare: Vec<Blocks>,
-    at: u64,
     failure: Option<String>,
 }
 
-impl Group {
+impl<S: Sink> Group<S> {
     /// `room`: bytes of all that is appended at once.
-    pub(crate) fn new(device: Arc<Device>, depth: usize, room: usize) -> Self {
-        debug_assert!(depth < BELLS);
+    ///
+    /// # Panics
+    /// With more groups in flight than there are bells for.
+    pub fn new(sink: S, depth: usize, room: usize) -> Self {
+        assert!(depth < BELLS, "too many groups in flight");
         let state = State {
             open: Blocks::new(room),
             len: 0,
@@ -46,14 +57,13 @@ impl Group {
             durable: 0,
             ahead: BTreeSet::new(),
             spare: (0..depth).map(|_| Blocks::new(room)).collect(),
-            at: 0,
             failure: None,
         };
-        Self { device, depth, state: Mutex::new(state), bells: Default::default() }
+        Self { sink, depth, state: Mutex::new(state), bells: Default::default() }
     }
 
     /// Durable on return.
-    pub(crate) fn append(&self, records: &[Record<'_>]) -> io::Result<()> {
+    pub fn append(&self, records: &[impl Put]) -> io::Result<()> {
         let mut state = self.lock();
         for record in records {
             let State { open, len, .. } = &mut *state;
@@ -87,19 +97,18 @@ impl Group {
     fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let Some(next) = state.spare.pop() else { return state };
         let blocks = std::mem::replace(&mut state.open, next);
-        let bytes = std::mem::take(&mut state.len).next_multiple_of(BLOCK);
-        let (at, end) = self.device.place(state.at, bytes);
+        let bytes = std::mem::take(&mut state.len);
         let group = state.group;
-        (state.at, state.group, state.in_flight) = (end, group + 1, state.in_flight + 1);
+        (state.group, state.in_flight) = (group + 1, state.in_flight + 1);
         drop(state);
 
-        let written = self.device.write(&blocks.get()[..bytes], at);
+        let written = self.sink.write(&blocks, bytes);
 
         let mut state = self.lock();
         state.in_flight -= 1;
         state.spare.push(blocks);
         if let Err(error) = written {
-            state.failure = Some(error.to_string());
+            state.failure = Some(format!("{error:#}"));
             self.bells.iter().for_each(Condvar::notify_all);
             return state;
         }

@@ -5,16 +5,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use super::device::{BLOCK, Blocks, Device, Record};
+use super::device::{Blocks, Ring};
+use super::{Put, Sink};
 
 const BUFFER: usize = 1 << 20;
 /// As many as the log has by default, the open one included.
 const BUFFERS: usize = 8;
 const WRITERS: usize = 2;
 
+/// Staged appends.
 #[derive(Debug)]
-pub(crate) struct Stage {
-    device: Arc<Device>,
+pub struct Stage {
     open: Mutex<Open>,
     writers: Vec<JoinHandle<()>>,
 }
@@ -23,7 +24,6 @@ pub(crate) struct Stage {
 struct Open {
     blocks: Blocks,
     len: usize,
-    at: u64,
     /// `None` once it ends.
     full: Option<Sender<Full>>,
     written: Receiver<io::Result<Blocks>>,
@@ -35,42 +35,43 @@ struct Open {
 struct Full {
     blocks: Blocks,
     bytes: usize,
-    at: u64,
 }
 
 impl Stage {
     /// `room`: bytes of the largest append.
-    pub(crate) fn new(device: Arc<Device>, room: usize) -> Self {
+    pub fn new(ring: Ring, room: usize) -> Self {
         let (full, jobs) = channel::<Full>();
         let (results, written) = channel();
-        let jobs = Arc::new(Mutex::new(jobs));
+        let (ring, jobs) = (Arc::new(ring), Arc::new(Mutex::new(jobs)));
         let writer = |_| {
-            let (device, jobs, results) = (Arc::clone(&device), Arc::clone(&jobs), results.clone());
-            thread::spawn(move || write_all(&device, &jobs, &results))
+            let (ring, jobs, results) = (Arc::clone(&ring), Arc::clone(&jobs), results.clone());
+            thread::spawn(move || write_all(&ring, &jobs, &results))
         };
         let writers = (0..WRITERS).map(writer).collect();
         let blocks = || Blocks::new(room.max(BUFFER));
         let spare = (1..BUFFERS).map(|_| blocks()).collect();
-        let open = Open { blocks: blocks(), len: 0, at: 0, full: Some(full), written, in_flight: 0, spare };
-        Self { device, open: Mutex::new(open), writers }
+        let open = Open { blocks: blocks(), len: 0, full: Some(full), written, in_flight: 0, spare };
+        Self { open: Mutex::new(open), writers }
     }
 
     /// Copied on return; waits where there is no room.
-    pub(crate) fn append(&self, record: &Record<'_>) -> io::Result<()> {
+    pub fn append(&self, records: &[impl Put]) -> io::Result<()> {
         let mut open = self.lock();
-        if open.len + super::device::HEADER + record.payload.len() > open.blocks.len() {
-            self.send(&mut open)?;
+        for record in records {
+            if open.len + record.size() > open.blocks.room() {
+                open.send()?;
+            }
+            let Open { blocks, len, .. } = &mut *open;
+            *len = record.put(blocks.get_mut(), *len);
         }
-        let Open { blocks, len, .. } = &mut *open;
-        *len = record.put(blocks.get_mut(), *len);
         Ok(())
     }
 
     /// Everything is durable on return.
-    pub(crate) fn flush(&self) -> io::Result<()> {
+    pub fn flush(&self) -> io::Result<()> {
         let mut open = self.lock();
         if open.len > 0 {
-            self.send(&mut open)?;
+            open.send()?;
         }
         while open.in_flight > 0 {
             open.take_back()?;
@@ -81,26 +82,24 @@ impl Stage {
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn send(&self, open: &mut Open) -> io::Result<()> {
-        let next = loop {
-            match open.spare.pop() {
-                Some(blocks) => break blocks,
-                None => open.take_back()?,
-            }
-        };
-        let bytes = std::mem::take(&mut open.len).next_multiple_of(BLOCK);
-        let (at, end) = self.device.place(open.at, bytes);
-        open.at = end;
-        let full = Full { blocks: std::mem::replace(&mut open.blocks, next), bytes, at };
-        let gone = || io::Error::other("the writers are gone");
-        open.full.as_ref().ok_or_else(gone)?.send(full).map_err(|_| gone())?;
-        open.in_flight += 1;
-        Ok(())
-    }
 }
 
 impl Open {
+    fn send(&mut self) -> io::Result<()> {
+        let next = loop {
+            match self.spare.pop() {
+                Some(blocks) => break blocks,
+                None => self.take_back()?,
+            }
+        };
+        let bytes = std::mem::take(&mut self.len);
+        let full = Full { blocks: std::mem::replace(&mut self.blocks, next), bytes };
+        let gone = || io::Error::other("the writers are gone");
+        self.full.as_ref().ok_or_else(gone)?.send(full).map_err(|_| gone())?;
+        self.in_flight += 1;
+        Ok(())
+    }
+
     fn take_back(&mut self) -> io::Result<()> {
         let blocks = self.written.recv().map_err(io::Error::other)??;
         self.in_flight -= 1;
@@ -118,11 +117,11 @@ impl Drop for Stage {
     }
 }
 
-fn write_all(device: &Device, jobs: &Mutex<Receiver<Full>>, results: &Sender<io::Result<Blocks>>) {
+fn write_all(ring: &Ring, jobs: &Mutex<Receiver<Full>>, results: &Sender<io::Result<Blocks>>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Full { blocks, bytes, at }) = job else { return };
-        let written = device.write(&blocks.get()[..bytes], at).map(|()| blocks);
+        let Ok(Full { blocks, bytes }) = job else { return };
+        let written = ring.write(&blocks, bytes).map(|()| blocks);
         if results.send(written).is_err() {
             return;
         }
