@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidelog::{BackendChoice, Batch, Log, Options, ReadOptions, StreamId};
+use tidelog::{BackendChoice, Batch, Entry, Log, Options, ReadOptions, Reader, StreamId};
 
 const A: StreamId = StreamId::new(1, 1);
 const BACKENDS: [BackendChoice; 2] = [BackendChoice::Ring, BackendChoice::Std];
@@ -97,33 +97,44 @@ fn a_log_in_use_goes_round_with_its_files() {
     }
 }
 
+/// Fills some segments, and takes bytes of the first ones and a reader that has begun in the middle.
+fn hold(log: &Log) -> (Vec<Entry>, Reader) {
+    turn_over(log, 1..=9);
+    let mut batch: Batch<Vec<u8>> = Batch::new();
+    for id in 10..=400 {
+        batch.clear();
+        log.append_durable(batch.append(A, id, payload(id))).unwrap();
+    }
+    let held = log.read(A, 1..=20, ReadOptions::new()).unwrap().map(Result::unwrap).collect();
+    let mut reader = log.read(A, 150..=250, ReadOptions::new()).unwrap();
+    assert_eq!(reader.next().unwrap().unwrap().id, 150);
+    (held, reader)
+}
+
+/// Lets go of those segments and goes round with the files, some times; what is held stays as it is.
+fn go_round(log: &Log, held: &[Entry]) {
+    log.obsolete(A, 390).unwrap();
+    turn_over(log, 401..=2000);
+    assert!(log.stats().recycled > 5);
+    for entry in held {
+        assert_eq!(entry.payload, payload(entry.id), "{}", entry.id);
+    }
+}
+
 /// The bytes of a segment stay as they are for whoever holds them, however often the log goes round.
 #[test]
 fn what_is_read_is_not_written_over() {
     for backend in BACKENDS {
         let dir = tempfile::tempdir().unwrap();
         let log = Log::open(dir.path(), options(backend, 2)).unwrap();
-        turn_over(&log, 1..=9);
-        let mut batch: Batch<Vec<u8>> = Batch::new();
-        for id in 10..=400 {
-            batch.clear();
-            log.append_durable(batch.append(A, id, payload(id))).unwrap();
-        }
         // Bytes that share a map, a reader in the middle, and another name: of three segments.
-        let held: Vec<_> = log.read(A, 1..=20, ReadOptions::new()).unwrap().map(Result::unwrap).collect();
-        let mut reader = log.read(A, 150..=250, ReadOptions::new()).unwrap();
-        assert_eq!(reader.next().unwrap().unwrap().id, 150);
+        let (held, reader) = hold(&log);
         let linked = dir.path().join("backup");
         let name = files(dir.path(), ".log")[0].clone();
         fs::hard_link(dir.path().join(&name), &linked).unwrap();
         let backup = fs::read(&linked).unwrap();
 
-        log.obsolete(A, 390).unwrap();
-        turn_over(&log, 401..=2000);
-        assert!(log.stats().recycled > 5);
-        for entry in &held {
-            assert_eq!(entry.payload, payload(entry.id), "{}", entry.id);
-        }
+        go_round(&log, &held);
         for (entry, id) in reader.zip(151..) {
             let entry = entry.unwrap();
             assert_eq!((entry.id, &entry.payload[..]), (id, &payload(id)[..]));
@@ -139,25 +150,12 @@ fn what_an_earlier_opening_handed_out_is_not_written_over() {
     for backend in BACKENDS {
         let dir = tempfile::tempdir().unwrap();
         let log = Log::open(dir.path(), options(backend, 2)).unwrap();
-        turn_over(&log, 1..=9);
-        let mut batch: Batch<Vec<u8>> = Batch::new();
-        for id in 10..=400 {
-            batch.clear();
-            log.append_durable(batch.append(A, id, payload(id))).unwrap();
-        }
-        let held: Vec<_> = log.read(A, 1..=20, ReadOptions::new()).unwrap().map(Result::unwrap).collect();
-        let mut reader = log.read(A, 150..=250, ReadOptions::new()).unwrap();
-        assert_eq!(reader.next().unwrap().unwrap().id, 150);
+        let (held, reader) = hold(&log);
         log.close().unwrap();
         drop(log);
 
         let log = Log::open(dir.path(), options(backend, 2)).unwrap();
-        log.obsolete(A, 390).unwrap();
-        turn_over(&log, 401..=2000);
-        assert!(log.stats().recycled > 5);
-        for entry in &held {
-            assert_eq!(entry.payload, payload(entry.id), "{}", entry.id);
-        }
+        go_round(&log, &held);
         // What it has open it reads; a file that it had not opened is gone with its name.
         for (entry, id) in reader.map_while(Result::ok).zip(151..) {
             assert_eq!((entry.id, &entry.payload[..]), (id, &payload(id)[..]));

@@ -217,14 +217,13 @@ pub(crate) mod tests {
     use super::*;
     use crate::io::{DirOptions, RealDisk};
 
-    /// A pipeline on a new directory, by plain system calls.
-    pub(crate) fn start(path: &Path) -> (Arc<Engine>, Threads) {
-        let plain = DirOptions { create: true, allow_network_fs: false, direct: false, lock: false };
-        Threads::start(Start {
-            options: Options::new(),
-            disk: Arc::new(RealDisk::open(path, plain).unwrap()),
+    /// What a new log starts from.
+    pub(crate) fn new_log(options: Options, disk: Arc<dyn Disk>, backend: Backend) -> Start {
+        Start {
+            options,
+            disk,
             lock: Arc::new(()),
-            backend: Backend::Std,
+            backend,
             log_id: LogId([1; 16]),
             state: State::default(),
             segments: SegmentSet::default(),
@@ -236,8 +235,14 @@ pub(crate) mod tests {
             spare: None,
             next_spare: 1,
             free: Vec::new(),
-        })
-        .unwrap()
+        }
+    }
+
+    /// A pipeline on a new directory, by plain system calls.
+    pub(crate) fn start(path: &Path) -> (Arc<Engine>, Threads) {
+        let plain = DirOptions { create: true, allow_network_fs: false, direct: false, lock: false };
+        let disk = Arc::new(RealDisk::open(path, plain).unwrap());
+        Threads::start(new_log(Options::new(), disk, Backend::Std)).unwrap()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidelog_format::{Lsn, Row, What};
+use tidelog_format::{Lsn, Row, StreamId, What};
 
 use super::stale::StaleDisk;
 use super::testing::{A, B, BLOCK, Home, LOG, Record, SIZE, Writer, entry, identity, moved, release};
@@ -61,7 +61,7 @@ fn change(row: &Row) -> Option<Change> {
     }
 }
 
-fn all(segment: &Segment) -> Vec<(tidelog_format::StreamId, StreamRuns)> {
+fn all(segment: &Segment) -> Vec<(StreamId, StreamRuns)> {
     segment.streams(None, usize::MAX).unwrap()
 }
 
@@ -111,7 +111,7 @@ fn runs_are_the_same_live_scanned_and_from_the_cache() {
     assert_eq!(cached.lookup(A).unwrap(), Some(a));
     assert!(!cached.holds_runs(), "the cache was used");
     assert_eq!(cached.previous(A).unwrap(), Some(4));
-    assert_eq!(cached.lookup(tidelog_format::StreamId::new(1, 3)).unwrap(), None);
+    assert_eq!(cached.lookup(StreamId::new(1, 3)).unwrap(), None);
     assert_eq!(all(&cached), all(&live.segment));
     let only_b = cached.streams(Some(A), 1).unwrap();
     assert_eq!(only_b.len(), 1);
@@ -130,13 +130,19 @@ fn a_link_leads_to_the_segment_before() {
     }
 }
 
-#[test]
-fn a_bad_or_foreign_cache_is_not_used() {
-    let home = Home::new();
-    let live = busy(&home);
+/// An ended segment with an index cache, and what that says.
+fn cached(home: &Home) -> (Live, Vec<(StreamId, StreamRuns)>) {
+    let live = busy(home);
     live.segment.finish(live.writer.end());
     live.segment.write_index().unwrap();
     let expected = all(&live.segment);
+    (live, expected)
+}
+
+#[test]
+fn a_bad_or_foreign_cache_is_not_used() {
+    let home = Home::new();
+    let (live, expected) = cached(&home);
     let index = name::index(5);
     for offset in [0, 8, 44, 64, 100] {
         home.patch(&index, offset, |byte| byte[0] ^= 1);
@@ -160,10 +166,7 @@ fn a_bad_or_foreign_cache_is_not_used() {
 #[test]
 fn a_cache_that_goes_bad_while_it_is_used_is_not_believed() {
     let home = Home::new();
-    let live = busy(&home);
-    live.segment.finish(live.writer.end());
-    live.segment.write_index().unwrap();
-    let expected = all(&live.segment);
+    let (live, expected) = cached(&home);
     let index = name::index(5);
     let len = std::fs::metadata(home.dir.path().join(&index)).unwrap().len();
     for offset in (0..len.min(400)).step_by(3) {
@@ -220,7 +223,7 @@ fn payloads_are_read_while_written_and_after() {
 fn a_frame_larger_than_memory_likes_is_read_in_parts() {
     let home = Home::new();
     let spec = super::SegmentSpec { size: 4 << 20, ..super::testing::spec(1) };
-    let file = super::prepare(&*home.disk, &spec, &mut super::testing::unpaced(&mut |_| {})).unwrap();
+    let (file, _) = super::prepare(&*home.disk, &spec, &mut super::testing::unpaced(&mut |_| {})).unwrap();
     let mut writer = Writer { header: spec.header().unwrap(), file, at: BLOCK.into() };
     let payload: Vec<u8> = (0..2_000_003u32).map(|n| (n % 251) as u8).collect();
     let (at, rows) = writer.frame(&[entry(A, 1, b"first"), entry(A, 2, &payload)]);

@@ -2,13 +2,12 @@
 //! token writes alone, what is staged is submitted in order and once, and nobody sleeps while there is
 //! work for him. A committer that is not woken runs out of steps.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, MaxSteps, Runner, thread};
-use tidelog_format::{LogId, Lsn, StreamId};
+use tidelog_format::{Lsn, StreamId};
 
 use super::super::batch::Batch;
 use super::super::committer;
@@ -16,12 +15,11 @@ use super::super::engine::{Engine, Patience};
 use super::super::progress::{Goal, Mark};
 use super::super::stage::Blocked;
 use super::super::stepped::Stepped;
-use super::super::threads::Start;
+use super::super::threads::tests::new_log;
 use crate::io::Backend;
 use crate::io::sim::{SimDisk, SimQueue, WakingQueue};
 use crate::options::{Options, ReadMode};
-use crate::segment::{Segment, SegmentSet};
-use crate::state::State;
+use crate::segment::Segment;
 
 const SCHEDULES: usize = 500;
 const STEPS: usize = 50_000;
@@ -49,23 +47,7 @@ fn start(disk: &SimDisk, buffers: usize) -> Arc<Engine> {
         .frame_size(4096)
         .staging_buffers(buffers)
         .queue_depth(2);
-    let first = Start {
-        options,
-        disk: Arc::new(disk.clone()),
-        lock: Arc::new(()),
-        backend: Backend::Ring,
-        log_id: LogId([1; 16]),
-        state: State::default(),
-        segments: SegmentSet::default(),
-        newest: None,
-        end: Lsn(65_536),
-        next_sequence: 1,
-        next_base: Lsn(65_536),
-        bases: BTreeMap::new(),
-        spare: None,
-        next_spare: 1,
-        free: Vec::new(),
-    };
+    let first = new_log(options, Arc::new(disk.clone()), Backend::Ring);
     let (engine, mut stepped) = Stepped::start(first, |_, _| Ok(Box::new(SimQueue::new(disk)))).unwrap();
     let lsn = loop {
         match engine.try_append(&batch(0, 1), &[], true, false) {

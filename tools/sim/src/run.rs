@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fastrand::Rng;
-use tidelog::sim::{FaultKind, SimDisk, SimLog};
+use tidelog::sim::{FaultKind, SimDisk, SimLog, Snapshot};
 use tidelog::{Batch, Error, IdRule, Lsn, Options, ReadMode, ReadOptions, ReadUpTo, StreamId};
 
 use crate::content::{Content, Ids};
@@ -265,23 +265,39 @@ impl<'a> Run<'a> {
 
     /// Stages a batch. Whether it was taken.
     fn stage(&mut self, next: Content, batch: &Batch<Bytes>, wanted: bool, direct: bool) -> Found<bool> {
+        match self.offer(next, batch, wanted, direct) {
+            Ok(taken) => Ok(taken),
+            Err(error) => {
+                let expected =
+                    matches!(error, Error::NoSpace { .. }) || self.theme.has_faults() || self.lies();
+                if expected { Ok(false) } else { Err(Broken::Refused(error)) }
+            }
+        }
+    }
+
+    /// Offers the log a batch: what came of it, but for a log that fails, where nobody knows.
+    fn offer(
+        &mut self,
+        next: Content,
+        batch: &Batch<Bytes>,
+        wanted: bool,
+        direct: bool,
+    ) -> Result<bool, Error> {
         self.story.push(next);
-        let outcome = self.log().append(batch, wanted, direct);
-        match outcome {
+        match self.log().append(batch, wanted, direct) {
             Ok(Some(lsn)) => {
                 self.stats.batches += 1;
                 self.story.taken(lsn);
                 self.waiting.push((lsn, self.story.staged()));
-                return Ok(true);
+                Ok(true)
             }
-            // Whether a log that fails takes it is open.
-            Err(_) if self.log().log().failure().is_some() => return Ok(false),
-            Ok(None) | Err(Error::NoSpace { .. }) => {}
-            Err(error) if !(self.theme.has_faults() || self.lies()) => return Err(Broken::Refused(error)),
-            Err(_) => {}
+            // It may have taken it, so it stays.
+            Err(_) if self.log().log().failure().is_some() => Ok(false),
+            refused => {
+                self.story.pop();
+                refused.map(|_| false)
+            }
         }
-        self.story.pop();
-        Ok(false)
     }
 
     /// Learns what is durable now.
@@ -337,20 +353,15 @@ impl<'a> Run<'a> {
         }
         self.story.disk.set_capacity(u64::MAX);
         self.settle()?;
-        let mut outcome = Ok(None);
+        let mut outcome = Ok(false);
         // A preparation that failed is tried again after a while, when somebody asks.
         for _ in 0..20 {
             let mut next = self.story.newest().clone();
             let batch = next.batch(Ids { large: [900, 900], ..self.ids }, &mut self.rng);
-            self.story.push(next);
-            outcome = self.log().append(&batch, true, false);
-            if let Ok(Some(lsn)) = outcome {
-                self.stats.batches += 1;
-                self.story.taken(lsn);
-                self.waiting.push((lsn, self.story.staged()));
+            outcome = self.offer(next, &batch, true, false);
+            if let Ok(true) = outcome {
                 return self.settle();
             }
-            self.story.pop();
             self.log().advance(Duration::from_millis(60));
             self.settle()?;
         }
@@ -413,34 +424,29 @@ impl<'a> Run<'a> {
         if whole && !self.lies() && self.log().has_ended() {
             self.story.acked = self.story.staged();
         }
-        self.check_snapshots()?;
+        self.check_snapshots(true)?;
         self.log = None;
         self.story.disk.kill();
         self.open()
     }
 
-    /// Looks at what a power cut would have left, at the moments that were kept of this life.
-    fn check_snapshots(&mut self) -> Found {
-        self.story.disk.sample(0, 0);
-        for snapshot in self.story.disk.take_snapshots() {
-            let (durable, staged) = self.story.moment(snapshot.note());
-            let image = snapshot.power_cut(self.rng.u64(..));
-            let inside = self.rng.u8(..4) == 0;
-            self.check(&image, durable, staged, inside)?;
-        }
-        Ok(())
-    }
-
-    fn power_cut(&mut self) -> Found {
-        let mut last = self.story.disk.snapshot();
+    /// Looks at what a power cut would have left, at the moments that were kept of this life, and gives
+    /// them. With `inside`, now and then also at crashes of the recovery.
+    fn check_snapshots(&mut self, inside: bool) -> Found<Vec<Snapshot>> {
         self.story.disk.sample(0, 0);
         let snapshots = self.story.disk.take_snapshots();
         for snapshot in &snapshots {
             let (durable, staged) = self.story.moment(snapshot.note());
             let image = snapshot.power_cut(self.rng.u64(..));
-            let inside = self.rng.u8(..4) == 0;
+            let inside = inside && self.rng.u8(..4) == 0;
             self.check(&image, durable, staged, inside)?;
         }
+        Ok(snapshots)
+    }
+
+    fn power_cut(&mut self) -> Found {
+        let mut last = self.story.disk.snapshot();
+        let snapshots = self.check_snapshots(true)?;
         if !snapshots.is_empty() && self.rng.bool() {
             last = snapshots[self.rng.usize(..snapshots.len())].clone();
             let (durable, staged) = self.story.moment(last.note());
@@ -454,15 +460,9 @@ impl<'a> Run<'a> {
     }
 
     fn kill(&mut self) -> Found {
-        self.story.disk.sample(0, 0);
+        self.check_snapshots(false)?;
         self.log = None;
-        let snapshots = self.story.disk.take_snapshots();
         self.story.disk.kill();
-        for snapshot in snapshots {
-            let (durable, staged) = self.story.moment(snapshot.note());
-            let image = snapshot.power_cut(self.rng.u64(..));
-            self.check(&image, durable, staged, false)?;
-        }
         self.open()
     }
 

@@ -18,7 +18,7 @@ pub struct Stats {
     pub inner: u64,
     /// Openings.
     pub recoveries: u64,
-    /// Entries of which an image must have every byte, or may.
+    /// How often each fault came, and each kind of damage was done.
     pub faults: BTreeMap<&'static str, u64>,
     /// Folded from all images: the same histories give the same.
     pub trace: u64,
