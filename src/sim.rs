@@ -1,8 +1,5 @@
 //! A log on a simulated disk, driven by hand. For tests that break it; nothing here is promised.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tidelog_format::Lsn;
@@ -10,7 +7,7 @@ use tidelog_format::Lsn;
 use crate::commit::{Batch, Blocked, Goal, Stepped};
 use crate::error::{Error, Result};
 pub use crate::io::sim::{FaultKind, SimDisk, Snapshot};
-use crate::log::{Durable, Log};
+use crate::log::Log;
 use crate::options::Options;
 pub use crate::planted::{Planted, plant};
 
@@ -18,7 +15,6 @@ pub use crate::planted::{Planted, plant};
 pub struct SimLog {
     log: Log,
     stepped: Stepped,
-    disk: SimDisk,
 }
 
 /// What a step did.
@@ -40,17 +36,12 @@ impl SimLog {
     /// Opens the log on the disk, recovering what is there.
     pub fn open(disk: &SimDisk, options: Options) -> Result<Self> {
         let (log, stepped) = Log::simulated(disk, options)?;
-        Ok(Self { log, stepped, disk: disk.clone() })
+        Ok(Self { log, stepped })
     }
 
     /// The log. What blocks in it blocks for ever: nobody else moves it.
     pub fn log(&self) -> &Log {
         &self.log
-    }
-
-    /// The disk below it.
-    pub fn disk(&self) -> &SimDisk {
-        &self.disk
     }
 
     /// Stages a batch: `None` where there is no room for it now. With `wanted` it is waited for, so
@@ -84,12 +75,7 @@ impl SimLog {
 
     /// Whether the frame at `lsn` is durable: as a waiter is told, an error where it cannot be any more.
     pub fn durable(&self, lsn: Lsn) -> Option<Result<()>> {
-        self.log.engine().progress.known(Goal::durable(lsn))
-    }
-
-    /// Polls a future that the log gave.
-    pub fn poll(&self, future: &mut Durable) -> Poll<Result<()>> {
-        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+        self.log.engine().progress.outcome(Goal::durable(lsn))
     }
 
     /// Somebody has a turn: the committer, the device, the preparer, the keeper or the notifier, as
@@ -119,11 +105,6 @@ impl SimLog {
     /// Lets time pass.
     pub fn advance(&mut self, by: Duration) {
         self.stepped.advance(by);
-    }
-
-    /// Writes and flushes on their way.
-    pub fn in_flight(&self) -> usize {
-        self.stepped.in_flight()
     }
 
     /// The log was closed or has failed.

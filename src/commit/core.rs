@@ -185,7 +185,11 @@ impl Core {
 
     /// Nothing on its way, nothing staged, nothing to rotate: a caller may write its own frame.
     pub(super) fn is_idle(&self) -> bool {
-        self.flights.is_settled() && self.queue.is_empty() && self.open.is_none() && self.rotated.is_empty()
+        self.flights.is_settled() && self.has_nothing_staged()
+    }
+
+    pub(super) fn has_nothing_staged(&self) -> bool {
+        self.queue.is_empty() && self.open.is_none() && self.rotated.is_empty()
     }
 
     /// Something is staged that the committer would submit.

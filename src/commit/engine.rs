@@ -18,7 +18,6 @@ use super::gather::Arrivals;
 use super::keeper::Job;
 use super::notifier::Notice;
 use super::plan::Plan;
-use super::preparer::Prepared;
 use super::progress::{Goal, Progress, Wakes};
 use super::stage::{Blocked, Staged};
 use super::succession::Ask;
@@ -27,7 +26,7 @@ use crate::io::{Backend, Bell, Claimed, Disk, ForkGuard, FrameBuf, Reservation};
 use crate::observe::{Counters, Event};
 use crate::options::Options;
 use crate::planted::{Planted, planted};
-use crate::segment::{Free, Segment, SegmentSet};
+use crate::segment::{Free, Prepared, Segment, SegmentSet};
 use crate::sync::{Listener, Mutex as TailLock, Room};
 
 /// How long an append may wait for room.
@@ -420,6 +419,11 @@ impl Engine {
         if wake {
             self.bell.ring();
         }
+    }
+
+    /// The size of files that one more of is kept for a later segment, beside those that are.
+    pub(crate) fn keeps_now(&self, kept: &[Free]) -> Option<u64> {
+        (kept.len() < self.options.recycled_files).then_some(self.options.segment_size)
     }
 
     /// Nothing more is staged; what is staged becomes durable, and then the log ends.

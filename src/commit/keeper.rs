@@ -156,7 +156,7 @@ impl Keeper {
             let Some(writing) = core.succession.writing else { return Ok(None) };
             // The newest segment keeps its predecessor, for read-only openers that find it
             // damaged; not where the disk is full.
-            let crowded = matches!(core.succession.failure(), Some(Error::NoSpace { .. }));
+            let crowded = core.succession.is_crowded();
             let predecessor = core.newest().filter(|_| !crowded).map(|(sequence, _)| sequence);
             (core.state.oldest(), predecessor.unwrap_or(writing.sequence))
         };
@@ -239,11 +239,10 @@ impl Keeper {
         Counters::add(&engine.counters.retired, gone.len() as u64);
         let mut outcome = Ok(());
         // A full disk needs the room more.
-        let crowded = matches!(engine.core.lock().succession.failure(), Some(Error::NoSpace { .. }));
+        let crowded = engine.core.lock().succession.is_crowded();
         for segment in gone {
             let mut free = engine.free.lock();
-            let keep = !crowded && free.len() < engine.options.recycled_files;
-            match segment.retire(keep.then_some(engine.options.segment_size)) {
+            match segment.retire(engine.keeps_now(&free).filter(|_| !crowded)) {
                 Ok(kept) => free.extend(kept),
                 Err(error) => outcome = outcome.and(Err(error)),
             }

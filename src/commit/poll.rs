@@ -176,10 +176,12 @@ impl Core {
     fn wants_vouching(&self) -> bool {
         let block = self.succession.block();
         let room = self.succession.writing.is_some_and(|writing| writing.room(block) >= block);
-        let unflushed = planted(Planted::IdleVouchesUnflushed) && self.flights.is_idle_but_unflushed();
-        let staged = !self.queue.is_empty() || self.open.is_some() || !self.rotated.is_empty();
-        let idle = (unflushed && !staged) || (self.is_idle() && self.flights.wants_vouching());
-        room && idle && self.check_poisoned().is_ok()
+        let wanted = if planted(Planted::IdleVouchesUnflushed) && self.flights.is_idle_but_unflushed() {
+            self.has_nothing_staged()
+        } else {
+            self.is_idle() && self.flights.wants_vouching()
+        };
+        room && wanted && self.check_poisoned().is_ok()
     }
 
     /// The frame by which a log that fell idle vouches for its last commits.

@@ -5,17 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
-use tidelog_format::{FILE_SIZE_UNIT, SegmentHeader};
+use tidelog_format::FILE_SIZE_UNIT;
 
 use super::engine::Engine;
 use super::succession::Ask;
 use crate::error::{Error, Result};
-use crate::io::DiskFile;
 use crate::observe::{Counters, Event};
-use crate::segment::{Fill, Free, Pace, PrepareError, SegmentSpec, make_spare, name, prepare, take};
-
-/// A segment's file, open for writing, and what it is.
-pub(crate) type Prepared = (Arc<dyn DiskFile>, SegmentHeader);
+use crate::segment::{
+    Fill, Free, Pace, PrepareError, Prepared, SegmentSpec, make_spare, name, prepare, take,
+};
 
 /// The reserve, as found or made.
 #[derive(Clone, Copy, Debug)]
@@ -106,9 +104,7 @@ impl Preparer {
         }
         let blocks = if ask.oversize { Fill::Allocate } else { Fill::Zero };
         let spec = self.spec(ask, ask.size, blocks);
-        let header = spec.header().map_err(PrepareError::Failed)?;
-        let file = self.with_pace(|pace| prepare(&*self.engine.disk, &spec, pace))?;
-        Ok((file, header))
+        self.with_pace(|pace| prepare(&*self.engine.disk, &spec, pace))
     }
 
     /// Makes the segment of a file that a retired one left, which is all written already.
@@ -119,11 +115,10 @@ impl Preparer {
         let chosen = kept.remove(place);
         drop(kept);
         let spec = self.spec(ask, chosen.size, Fill::Recycle);
-        let header = spec.header().map_err(PrepareError::Failed)?;
         match take(&*engine.disk, &chosen.name(), &spec) {
-            Ok(file) => {
+            Ok(prepared) => {
                 Counters::add(&engine.counters.recycled, 1);
-                Ok(Some((file, header)))
+                Ok(Some(prepared))
             }
             Err(poison @ PrepareError::Poison(_)) => Err(poison),
             // A new file will do; this one is of no use. What stays is found by the next opening.
@@ -160,7 +155,7 @@ impl Preparer {
         let size = header.file_size;
         drop(unused);
         let mut kept = engine.free.lock();
-        let keep = kept.len() < engine.options.recycled_files && size == engine.options.segment_size;
+        let keep = engine.keeps_now(&kept) == Some(size);
         match keep.then(|| Free::keep(&*engine.disk, sequence, size)) {
             Some(Ok(free)) => kept.push(free),
             // Left behind, it is void.
@@ -202,9 +197,8 @@ impl Preparer {
     fn take_reserve(&mut self, ask: &Ask) -> Result<Prepared, PrepareError> {
         let Some(spare) = self.spare else { return Err(PrepareError::NoSpace(ask.size)) };
         let spec = self.spec(ask, spare.size, Fill::Zero);
-        let header = spec.header().map_err(PrepareError::Failed)?;
-        let file = take(&*self.engine.disk, &name::spare(spare.number), &spec)?;
+        let prepared = take(&*self.engine.disk, &name::spare(spare.number), &spec)?;
         self.spare = None;
-        Ok((file, header))
+        Ok(prepared)
     }
 }

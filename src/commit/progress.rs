@@ -133,13 +133,8 @@ impl Progress {
         self.failed.get()
     }
 
-    /// The outcome as far as it is known.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn known(&self, goal: Goal) -> Option<Result<()>> {
-        self.outcome(goal)
-    }
-
-    pub(super) fn outcome(&self, goal: Goal) -> Option<Result<()>> {
+    /// The outcome, once it is known.
+    pub(crate) fn outcome(&self, goal: Goal) -> Option<Result<()>> {
         if self.reached(goal) {
             return Some(Ok(()));
         }

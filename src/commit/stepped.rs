@@ -57,11 +57,6 @@ impl Stepped {
         self.committer.is_none()
     }
 
-    /// Writes and flushes that are on their way.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.committer.as_ref().map_or(0, Committer::in_flight)
-    }
-
     /// The committer takes in what has completed and starts what is due. False: there was nothing.
     pub(crate) fn commit(&mut self) -> bool {
         let Some(committer) = &mut self.committer else { return false };

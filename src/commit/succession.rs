@@ -199,6 +199,11 @@ impl Succession {
         }
     }
 
+    /// The last preparation failed for want of room.
+    pub(crate) fn is_crowded(&self) -> bool {
+        matches!(self.failure(), Some(Error::NoSpace { .. }))
+    }
+
     /// The same for whoever needs a frame of `needed` bytes: that one for a larger batch failed says
     /// nothing about a segment of the usual size.
     pub(crate) fn failure_for(&self, checkpoint: u64, needed: u64) -> Option<&Error> {

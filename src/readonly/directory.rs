@@ -16,8 +16,8 @@ use crate::segment::name::{self, Name};
 
 /// Missing files named, of those in one gap.
 const MISSING_MAX: usize = 64;
-/// How often a look starts anew because a file vanished under it.
-const LOOKS_MAX: u32 = 100;
+/// How often a look starts anew because a file vanished or a segment retired under it.
+pub(super) const LOOKS_MAX: u32 = 100;
 
 /// What one look at a directory saw.
 #[derive(Debug, Default)]

@@ -7,12 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidelog_format::{Checkpoint, Kind, Record as Content, StreamId};
 
-use super::directory::settle;
+use super::directory::{LOOKS_MAX, settle};
 use super::{Item, Payload, ReadOnlyLog, Record};
 use crate::error::{Corruption, Error, Result};
-
-/// How often a look starts anew because a segment was retired under it.
-const LOOKS_MAX: u32 = 100;
 
 /// The live entries of a stream whose ids have no gaps.
 #[derive(Debug, Default)]

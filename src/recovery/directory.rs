@@ -59,7 +59,12 @@ impl Directory {
     /// Whether there is nothing but what a file system puts into its root.
     pub(crate) fn is_empty(&self) -> bool {
         let strange = self.strangers.iter().any(|path| !path.ends_with("lost+found"));
-        self.segments.is_empty() && self.spares.is_empty() && self.free.is_empty() && !strange
+        !self.has_own() && !strange
+    }
+
+    /// Whether there is a file that only a log makes. Index caches come and go with their segments.
+    pub(crate) fn has_own(&self) -> bool {
+        !(self.segments.is_empty() && self.spares.is_empty() && self.free.is_empty())
     }
 }
 

@@ -70,9 +70,10 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, options: &Options) -> Result<Recover
     if directory.is_empty() && options.create == Create::Never {
         return Err(Error::NotALog { path: disk.path().into(), reason: "there is no segment file".into() });
     }
-    let has_own =
-        !(directory.segments.is_empty() && directory.spares.is_empty() && directory.free.is_empty());
-    if let (false, false, Some(stranger)) = (has_own, directory.is_empty(), directory.strangers.first()) {
+    if !directory.has_own()
+        && !directory.is_empty()
+        && let Some(stranger) = directory.strangers.first()
+    {
         let reason = format!("it holds other files, such as {}", stranger.display());
         return Err(Error::NotALog { path: disk.path().into(), reason });
     }

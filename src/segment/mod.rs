@@ -25,7 +25,7 @@ pub(crate) use self::{
     frame::{FrameRead, Moment},
     handle::Segment,
     name::Name,
-    prepare::{Fill, Pace, PrepareError, SegmentSpec, make_spare, prepare, take},
+    prepare::{Fill, Pace, PrepareError, Prepared, SegmentSpec, make_spare, prepare, take},
     recycle::Free,
     runs::{Run, Select, StreamRuns},
     set::SegmentSet,

@@ -90,14 +90,17 @@ impl PrepareError {
     }
 }
 
-/// Makes the segment file that `spec` describes, open for writing.
+/// A segment's file, open for writing, and the header that it has.
+pub(crate) type Prepared = (Arc<dyn DiskFile>, SegmentHeader);
+
+/// Makes the segment file that `spec` describes.
 pub(crate) fn prepare(
     disk: &dyn Disk,
     spec: &SegmentSpec,
     pace: &mut Pace<'_>,
-) -> Result<Arc<dyn DiskFile>, PrepareError> {
+) -> Result<Prepared, PrepareError> {
     let header = spec.header().map_err(PrepareError::Failed)?;
-    publish(disk, &name::segment(spec.identity.sequence), spec.size, |file| {
+    let file = publish(disk, &name::segment(spec.identity.sequence), spec.size, |file| {
         let wrap = |error| PrepareError::new(error, spec.size);
         match spec.fill {
             // Not from a file that was there before.
@@ -105,7 +108,8 @@ pub(crate) fn prepare(
             Fill::Allocate => file.allocate(spec.size).map_err(wrap),
         }?;
         write_header(file, &header).map_err(wrap)
-    })
+    })?;
+    Ok((file, header))
 }
 
 /// Makes a reserve of `size` written bytes for the day when the disk is full.
@@ -121,11 +125,8 @@ pub(crate) fn make_spare(
 /// Turns a file of exactly the size that `spec` asks for, all of it written, into a segment: a reserve,
 /// or what a retired segment left. That takes no room. Where it fails before the rename, the file
 /// keeps its name.
-pub(crate) fn take(
-    disk: &dyn Disk,
-    from: &str,
-    spec: &SegmentSpec,
-) -> Result<Arc<dyn DiskFile>, PrepareError> {
+pub(crate) fn take(disk: &dyn Disk, from: &str, spec: &SegmentSpec) -> Result<Prepared, PrepareError> {
+    let header = spec.header().map_err(PrepareError::Failed)?;
     let into_segment = || {
         let file = disk.open(from, Access::Write)?;
         let len = file.len()?;
@@ -143,7 +144,7 @@ pub(crate) fn take(
                 return Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("{from} has another name")));
             }
         }
-        write_header(&*file, &spec.header()?)?;
+        write_header(&*file, &header)?;
         if reused {
             file.admit_readers()?;
         }
@@ -155,10 +156,10 @@ pub(crate) fn take(
     };
     let file = into_segment().map_err(|error| PrepareError::new(error, spec.size))?;
     if planted(Planted::SpareNameUnsynced) {
-        return Ok(file);
+        return Ok((file, header));
     }
     disk.sync().map_err(PrepareError::Poison)?;
-    Ok(file)
+    Ok((file, header))
 }
 
 /// Creates a file, lets `write` fill it, and gives it its durable name.
@@ -261,7 +262,7 @@ mod tests {
     use super::*;
     use crate::segment::testing::{BLOCK, Home, SIZE, identity, spec, unpaced};
 
-    fn prepare_now(home: &Home, spec: &SegmentSpec) -> Result<Arc<dyn DiskFile>, PrepareError> {
+    fn prepare_now(home: &Home, spec: &SegmentSpec) -> Result<Prepared, PrepareError> {
         prepare(&*home.disk, spec, &mut unpaced(&mut |_| {}))
     }
 
@@ -278,7 +279,8 @@ mod tests {
         let written = Cell::new(0);
         let mut count = |bytes| written.set(written.get() + bytes);
         let large = SegmentSpec { size: 5 << 19, ..spec(1) };
-        let file = prepare(&*home.disk, &large, &mut unpaced(&mut count)).unwrap();
+        let (file, header) = prepare(&*home.disk, &large, &mut unpaced(&mut count)).unwrap();
+        assert_eq!(header, large.header().unwrap());
         assert_eq!(written.get(), large.size);
         prepare_now(&home, &SegmentSpec { fill: Fill::Allocate, ..spec(2) }).unwrap();
         assert_eq!(home.names(), [name::segment(1), name::segment(2)]);

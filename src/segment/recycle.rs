@@ -42,7 +42,7 @@ impl Segment {
             prepare::unlink_if_there(&*disk, &name)
                 .map_err(|error| Error::io("unlink", disk.path().join(&name), error))
         };
-        let size = self.header().ok().map(|header| header.file_size).filter(|size| Some(*size) == keep);
+        let size = keep.filter(|size| self.header().is_ok_and(|header| header.file_size == *size));
         let unread = match Arc::try_unwrap(self) {
             Ok(segment) => size.is_some() && segment.ends_unread(),
             Err(held) => {

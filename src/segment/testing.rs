@@ -95,7 +95,7 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(home: &Home, sequence: u64) -> Self {
         let spec = spec(sequence);
-        let file = prepare(&*home.disk, &spec, &mut unpaced(&mut |_| {})).unwrap();
+        let (file, _) = prepare(&*home.disk, &spec, &mut unpaced(&mut |_| {})).unwrap();
         Self { header: spec.header().unwrap(), file, at: u64::from(BLOCK) }
     }
 
