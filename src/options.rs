@@ -67,6 +67,7 @@ pub struct Options {
     pub(crate) create: Create,
     pub(crate) id_rule: IdRule,
     pub(crate) read_mode: ReadMode,
+    pub(crate) linger: Duration,
     pub(crate) flush_interval: Duration,
     pub(crate) max_unflushed_bytes: u64,
     pub(crate) idle_after: Duration,
@@ -90,6 +91,7 @@ impl Default for Options {
             create: Create::Missing,
             id_rule: IdRule::Contiguous,
             read_mode: ReadMode::Map,
+            linger: Duration::from_millis(1),
             flush_interval: Duration::from_millis(100),
             max_unflushed_bytes: 32 << 20,
             idle_after: Duration::from_millis(100),
@@ -142,6 +144,10 @@ impl Options {
         id_rule: IdRule;
         /// How payloads of ended segments are handed out.
         read_mode: ReadMode;
+        /// How long staged entries that nobody waits for stay in memory before they are written (default 1 ms, at most
+        /// about twice that; zero: no longer than the device is busy). Whoever comes to wait for them, to read them
+        /// too, has them written at once, all in one frame.
+        linger: Duration;
         /// How long staged entries that nobody waits for stay unflushed at most (default 100 ms).
         flush_interval: Duration;
         /// Unflushed bytes that make a flush due (default 32 MiB).

@@ -68,9 +68,14 @@ impl SimLog {
         }
     }
 
-    /// Has the frame at `lsn` made durable.
-    pub fn want(&self, lsn: Lsn) {
-        self.log.engine().want(lsn);
+    /// Has the frame at `lsn` made durable; with `direct` the caller writes it where the pipeline is idle.
+    pub fn want(&self, lsn: Lsn, direct: bool) -> Result<()> {
+        let engine = self.log.engine();
+        if direct {
+            return engine.want_here(lsn);
+        }
+        engine.want(lsn);
+        Ok(())
     }
 
     /// Whether the frame at `lsn` is durable: as a waiter is told, an error where it cannot be any more.
@@ -97,9 +102,15 @@ impl SimLog {
         Step::Idle
     }
 
-    /// Steps until there is nothing to do; time stands still. False: it does not come to rest.
+    /// Steps until there is nothing to do; of time only what batches linger goes by. False: it does not
+    /// come to rest.
     pub fn settle(&mut self) -> bool {
-        (0..100_000).any(|_| self.step(0) == Step::Idle)
+        let linger = self.log.engine().options.linger;
+        (0..2).all(|_| {
+            let rests = (0..100_000).any(|_| self.step(0) == Step::Idle);
+            self.stepped.advance(linger);
+            rests
+        })
     }
 
     /// Lets time pass.

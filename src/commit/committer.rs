@@ -151,7 +151,7 @@ impl Committer {
     fn settle(&mut self) -> Result<()> {
         let engine = Arc::clone(&self.engine);
         let mut core = engine.core.lock();
-        core.sleeping = false;
+        core.wake_up();
         // Another thread's write failed: nothing more is submitted.
         core.check_poisoned()?;
         let now = engine.now();
@@ -220,7 +220,7 @@ impl Committer {
         }
         let timeout = match (actions.is_empty(), core.is_capturing()) {
             (true, true) => Some(Duration::ZERO),
-            (true, false) => core.sleep().map(|deadline| deadline.saturating_sub(now)),
+            (true, false) => core.fall_asleep(now).map(|deadline| deadline.saturating_sub(now)),
             (false, _) => None,
         };
         Ok((actions, timeout))

@@ -9,6 +9,7 @@ use tidelog_format::{Checkpoint, FRAME_HEADER_LEN, Lsn, Row, frame_len};
 
 use super::flight::Flights;
 use super::frame::{Body, ClosedFrame, FrameWrite, OpenFrame, frame_bytes};
+use super::linger::Sleep;
 use super::resolve::Resolved;
 use super::succession::{Ask, Sizes, Succession, Writing};
 use crate::error::{Error, Result};
@@ -58,6 +59,7 @@ pub(crate) struct Core {
     pub(super) rule: IdRule,
     pub(super) frame_size: u64,
     pub(super) depth: usize,
+    pub(super) linger: Duration,
     pub(super) flush_interval: Duration,
     pub(super) max_unflushed: u64,
     pub(super) idle_after: Duration,
@@ -76,6 +78,8 @@ pub(crate) struct Core {
     pub(super) large_taken: bool,
     /// Frames below it are waited for.
     pub(super) wanted: Lsn,
+    /// Frames below it are waited for by somebody who wants them written, not durable.
+    pub(super) hurried: Lsn,
     /// The next flush is due once all below it has completed.
     pub(super) flush_target: Lsn,
     /// The newest segment with frames before the one being written, and its end.
@@ -89,10 +93,7 @@ pub(crate) struct Core {
     pub(super) failed_at: Option<Duration>,
     /// The smallest frame for which somebody wanted room that a failed preparation could not give.
     pub(super) demand: Option<u64>,
-    /// The committer waits; whoever gives it work must wake it.
-    pub(crate) sleeping: bool,
-    /// Until when, unless it is woken.
-    pub(super) wake_at: Duration,
+    pub(super) sleep: Sleep,
     pub(super) resolved: Resolved,
 }
 
@@ -110,6 +111,7 @@ impl Core {
             rule: options.id_rule,
             frame_size: options.frame_size as u64,
             depth: options.queue_depth as usize,
+            linger: options.linger,
             flush_interval: options.flush_interval,
             max_unflushed: options.max_unflushed_bytes,
             idle_after: options.idle_after,
@@ -124,6 +126,7 @@ impl Core {
             spare_rows: Vec::new(),
             large_taken: false,
             wanted: Lsn::ZERO,
+            hurried: Lsn::ZERO,
             flush_target: Lsn::ZERO,
             newest,
             ended: None,
@@ -133,8 +136,7 @@ impl Core {
             unflushed_since: None,
             failed_at: None,
             demand: None,
-            sleeping: false,
-            wake_at: Duration::MAX,
+            sleep: Sleep::default(),
             resolved: Resolved::default(),
         }
     }
@@ -168,12 +170,6 @@ impl Core {
         staged.or(queued).or(submitted).unwrap_or(self.flights.durable()).max(self.flights.durable())
     }
 
-    /// The frame at `lsn` is waited for. True when the committer has to be woken.
-    pub(crate) fn want(&mut self, lsn: Lsn) -> bool {
-        self.wanted = self.wanted.max(lsn.saturating_add(1));
-        self.sleeping
-    }
-
     /// Whether the log takes appends, else why not.
     pub(crate) fn check_running(&self) -> Result<()> {
         match &self.status {
@@ -190,12 +186,6 @@ impl Core {
 
     pub(super) fn has_nothing_staged(&self) -> bool {
         self.queue.is_empty() && self.open.is_none() && self.rotated.is_empty()
-    }
-
-    /// Something is staged that the committer would submit.
-    pub(crate) fn has_work(&self) -> bool {
-        let staged = self.open.as_ref().is_some_and(|open| self.may_submit(open.buf.used() as u64));
-        staged || self.queue.front().is_some_and(|frame| self.may_submit(frame.len))
     }
 
     pub(super) fn may_submit(&self, bytes: u64) -> bool {

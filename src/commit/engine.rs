@@ -13,12 +13,13 @@ use tidelog_format::{FRAME_HEADER_LEN, LogId, Lsn, SegmentIdentity, TRUNCATE_PAY
 use super::batch::{Batch, Op, TruncateHint};
 use super::clock::Clock;
 use super::core::Core;
+use super::direct::Unfinished;
 use super::frame::{FrameWrite, SealedFrame};
 use super::gather::Arrivals;
 use super::keeper::Job;
 use super::notifier::Notice;
 use super::plan::Plan;
-use super::progress::{Goal, Progress, Wakes};
+use super::progress::{Goal, Mark, Progress, Wakes};
 use super::stage::{Blocked, Staged};
 use super::succession::Ask;
 use crate::error::{Error, Result};
@@ -182,7 +183,7 @@ impl Engine {
             let mut core = self.core.lock();
             let staged = core.stage(plan, own.as_ref(), durable, direct.then(|| self.now()));
             // A refusal for want of space has the preparation tried again, by and by.
-            overdue |= staged.is_err() && core.sleeping && core.must_wake();
+            overdue |= staged.is_err() && core.must_wake();
             if own.is_some() && !staged.as_ref().is_ok_and(|staged| staged.place.is_some()) {
                 core.release_large();
             }
@@ -244,51 +245,11 @@ impl Engine {
             last = place.finish();
         }
         match staged.direct {
-            Some(frame) => {
-                let unfinished = Unfinished { engine: self };
-                let written = self.write_direct(frame);
-                std::mem::forget(unfinished);
-                written?;
-            }
+            Some(frame) => self.write_direct(frame)?,
             None if staged.wake || last => self.bell.ring(),
             None => {}
         }
         Ok(staged.lsn)
-    }
-
-    /// Writes a frame on the caller's thread, which holds the submit token.
-    fn write_direct(&self, frame: FrameWrite) -> Result<()> {
-        let lsn = frame.frame.lsn;
-        let begun = Instant::now();
-        let written = self.seal(frame).and_then(|(segment, sealed)| {
-            let offset = lsn.0 - segment.base()?.0;
-            let file = segment.write_file()?;
-            file.write_at(offset, &sealed.buf[..sealed.len], !planted(Planted::DsyncDroppedDirect))
-                .map_err(|error| Error::io("write", segment.path(), error))?;
-            Ok(sealed)
-        });
-        match written {
-            Ok(sealed) => {
-                self.counters.wrote(sealed.len as u64, true, begun.elapsed());
-                Counters::add(&self.counters.direct_commits, 1);
-                let mut core = self.core.lock();
-                core.written_frame(lsn, Some(sealed.buf), sealed.rows);
-                let (written, durable) = (core.written(), core.durable());
-                let wake = core.sleeping && (core.has_work() || core.must_wake());
-                drop(core);
-                self.fire(self.progress.publish(written, durable));
-                if wake {
-                    self.bell.ring();
-                }
-                self.room.notify(usize::MAX);
-                Ok(())
-            }
-            Err(error) if planted(Planted::SwallowDirectError) => {
-                self.core.lock().written_frame(lsn, None, Vec::new());
-                Err(error)
-            }
-            Err(error) => Err(self.poison(&error.to_string())),
-        }
     }
 
     /// Finishes a frame and makes its rows known to readers, who see it once it is written.
@@ -393,7 +354,7 @@ impl Engine {
     }
 
     pub(crate) fn ring_if_asleep(&self) {
-        let asleep = self.core.lock().sleeping;
+        let asleep = self.core.lock().is_asleep();
         if asleep {
             self.bell.ring();
         }
@@ -403,7 +364,7 @@ impl Engine {
     pub(crate) fn check_position(&self, lsn: Lsn) -> Result<()> {
         self.check_fork()?;
         // A log that has failed no longer knows what it had handed out, and answers with its failure.
-        if self.progress.get(super::progress::Mark::Durable) > lsn || self.progress.failure().is_some() {
+        if self.progress.get(Mark::Durable) > lsn || self.progress.failure().is_some() {
             return Ok(());
         }
         let end = self.core.lock().end();
@@ -412,10 +373,18 @@ impl Engine {
 
     /// Has the frame at `lsn` made durable soon.
     pub(crate) fn want(&self, lsn: Lsn) {
-        if self.progress.get(super::progress::Mark::Durable) > lsn {
+        if self.progress.get(Mark::Durable) > lsn {
             return;
         }
         let wake = self.core.lock().want(lsn);
+        if wake {
+            self.bell.ring();
+        }
+    }
+
+    /// Has the frame at `lsn` written soon.
+    pub(crate) fn hurry(&self, lsn: Lsn) {
+        let wake = self.core.lock().hurry(lsn);
         if wake {
             self.bell.ring();
         }
@@ -439,18 +408,6 @@ impl Engine {
         self.ending.store(true, Ordering::Release);
         self.abandoned.store(true, Ordering::Release);
         self.bell.ring();
-    }
-}
-
-/// What a staged batch owes the log: dropped, it poisons. Behind a frame that is never written, or
-/// not copied in full, everybody would wait for ever.
-struct Unfinished<'a> {
-    engine: &'a Engine,
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        self.engine.poison("an append ended before it had written what it staged");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Frames on their way from the appenders to the device.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidelog_format::{
     Checkpoint, FRAME_HEADER_LEN, FrameSpec, Lsn, ROW_LEN, Row, SegmentIdentity, seal_frame, sort_rows,
@@ -23,6 +24,8 @@ pub(crate) struct OpenFrame {
     pub(crate) links: Vec<Link>,
     /// Most bytes it may come to, the segment's room considered.
     pub(crate) limit: u64,
+    /// When the committer first saw it: it lingers from then on.
+    pub(crate) seen: Option<Duration>,
 }
 
 impl OpenFrame {
@@ -53,6 +56,17 @@ pub(crate) struct ClosedFrame {
     pub(crate) sequence: u64,
     pub(crate) len: u64,
     pub(crate) body: Body,
+}
+
+impl ClosedFrame {
+    /// Whether all of its bytes are there.
+    pub(crate) fn is_copied(&self) -> bool {
+        match &self.body {
+            Body::Data { buf, .. } => buf.is_quiet(),
+            Body::Checkpoint(checkpoint) => checkpoint.is_some(),
+            Body::Closing { .. } | Body::Vouch => true,
+        }
+    }
 }
 
 /// A frame to be sealed and written.

@@ -56,8 +56,7 @@ impl Core {
     fn poll_write(&mut self, now: Duration) -> Option<FrameWrite> {
         self.capture();
         if self.queue.is_empty() {
-            let staged = self.open.as_ref().map(|open| open.buf.used() as u64)?;
-            if !self.may_submit(staged) {
+            if !self.has_lingered(now) {
                 return None;
             }
             self.close_open();
@@ -78,12 +77,7 @@ impl Core {
             || (planted(Planted::FlushOneForTwo) && self.flights.unflushed() > 0);
         let behind_barrier =
             frame.sequence != self.submitted_sequence && !self.flights.is_settled() && !skipped;
-        let ready = match &frame.body {
-            Body::Data { buf, .. } => buf.is_quiet(),
-            Body::Checkpoint(checkpoint) => checkpoint.is_some(),
-            Body::Closing { .. } | Body::Vouch => true,
-        };
-        ready && !behind_barrier
+        frame.is_copied() && !behind_barrier
     }
 
     pub(super) fn submit(&mut self, frame: ClosedFrame, dsync: bool, now: Duration) -> FrameWrite {
@@ -154,23 +148,7 @@ impl Core {
             .map(|at| at.saturating_add(self.flush_interval));
         let vouch = self.wants_vouching().then_some(self.last_submit.saturating_add(self.idle_after));
         let retry = self.failed_at.filter(|_| self.demand.is_some()).map(|at| at + RETRY_AFTER);
-        [flush, vouch, retry].into_iter().flatten().min()
-    }
-
-    /// The committer sleeps longer than it may: something came that has a deadline, or the log is
-    /// being closed and waits for the last write.
-    pub(crate) fn must_wake(&self) -> bool {
-        !matches!(self.status, Status::Running)
-            || self.succession.is_due()
-            || self.deadline().is_some_and(|deadline| deadline < self.wake_at)
-    }
-
-    /// The committer waits until `wake_at` for something to happen.
-    pub(crate) fn sleep(&mut self) -> Option<Duration> {
-        self.sleeping = true;
-        let deadline = self.deadline();
-        self.wake_at = deadline.unwrap_or(Duration::MAX);
-        deadline
+        [flush, vouch, retry, self.lingers_until()].into_iter().flatten().min()
     }
 
     fn wants_vouching(&self) -> bool {

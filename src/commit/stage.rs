@@ -68,7 +68,7 @@ impl Core {
         self.check_running()?;
         // An awake committer is about to submit what is staged, for a whole group perhaps. Whoever
         // stages beside us from now on does so in the next frame.
-        let direct = direct.filter(|_| self.is_idle() && self.sleeping);
+        let direct = direct.filter(|_| self.is_idle() && self.is_asleep());
         let mut resolved = std::mem::take(&mut self.resolved);
         let staged = match resolved.fill(plan, &self.state, self.rule) {
             Err(error) => Err(error.into()),
@@ -89,13 +89,14 @@ impl Core {
         }
         if durable {
             self.want(staged.lsn);
+        } else {
+            self.stay_near();
         }
         if own.is_some() {
             self.close_open();
         }
         staged.direct = direct.and_then(|now| self.take_token(now));
-        staged.wake =
-            staged.direct.is_none() && self.sleeping && (self.has_work() || self.succession.is_due());
+        staged.wake = staged.direct.is_none() && self.must_wake_to_stage();
         Ok(staged)
     }
 
@@ -166,7 +167,7 @@ impl Core {
     fn start(&mut self, lsn: Lsn, buf: Arc<FrameBuf>, limit: u64) {
         debug_assert_eq!(buf.used(), FRAME_HEADER_LEN, "a free buffer has room for the header alone");
         let rows = self.take_rows();
-        self.open = Some(OpenFrame { lsn, buf, rows, links: Vec::new(), limit });
+        self.open = Some(OpenFrame { lsn, buf, rows, links: Vec::new(), limit, seen: None });
     }
 
     /// Rotates, or asks for the segment that is missing.
@@ -219,6 +220,21 @@ impl Core {
         if self.queue.len() > 1 {
             return None;
         }
+        let frame = self.queue.pop_front()?;
+        Some(self.submit(frame, true, now))
+    }
+
+    /// The submit token for somebody who waits for the frame at `lsn`, which is staged and not on its way: where
+    /// nothing else is, he writes it himself.
+    pub(crate) fn take_staged(&mut self, lsn: Lsn, now: Duration) -> Option<FrameWrite> {
+        let still = self.is_asleep() && self.flights.is_settled() && self.rotated.is_empty();
+        let staged = self.queue.is_empty() && self.open.as_ref().is_some_and(|open| open.lsn <= lsn);
+        if !(still && staged && self.check_running().is_ok()) {
+            return None;
+        }
+        self.close_open();
+        // Others may still copy: the last of them wakes the committer.
+        self.queue.front().filter(|frame| frame.is_copied())?;
         let frame = self.queue.pop_front()?;
         Some(self.submit(frame, true, now))
     }

@@ -44,6 +44,12 @@ enum Event {
     Release {
         stream: u64,
     },
+    /// Somebody comes to wait for what was staged last, and writes it himself if he can.
+    Want {
+        here: bool,
+    },
+    /// Somebody comes to read it.
+    Hurry,
     /// One of the copies under way is done.
     Copied(prop::sample::Index),
     /// The next action is asked for and carried out, as far as submitting goes.
@@ -70,6 +76,8 @@ fn event() -> impl Strategy<Value = Event> {
         8 => (0..3_u64, len, wait).prop_map(|(stream, len, wait)| Event::Append { stream, len, wait }),
         1 => (0..3_u64).prop_map(|stream| Event::Mark { stream }),
         1 => (0..3_u64).prop_map(|stream| Event::Release { stream }),
+        2 => any::<bool>().prop_map(|here| Event::Want { here }),
+        1 => Just(Event::Hurry),
         6 => any::<prop::sample::Index>().prop_map(Event::Copied),
         12 => Just(Event::Poll),
         6 => any::<prop::sample::Index>().prop_map(Event::Completed),
@@ -97,9 +105,9 @@ struct Sent {
     direct: bool,
 }
 
-/// A frame that its appender writes once he has copied.
+/// A frame that its appender writes once he has copied, or that somebody writes who waits for it.
 struct Direct {
-    place: Reservation,
+    place: Option<Reservation>,
     frame: FrameWrite,
 }
 
@@ -120,6 +128,10 @@ struct Driver {
     durable: Lsn,
     /// The last frame that somebody waits for.
     waited: Lsn,
+    /// The last frame that something was staged in.
+    newest: Lsn,
+    /// Frames below it were to be written soon when all came to rest.
+    hurried: Lsn,
     stopped: bool,
 }
 
@@ -154,6 +166,8 @@ impl Driver {
             preparing: None,
             durable: Lsn(0),
             waited: Lsn(0),
+            newest: Lsn(0),
+            hurried: Lsn(0),
             stopped: false,
         }
     }
@@ -193,20 +207,41 @@ impl Driver {
         if wait != Wait::Nobody && staged.lsn > Lsn(0) {
             self.waited = self.waited.max(staged.lsn);
         }
+        if staged.place.is_some() {
+            self.newest = staged.lsn;
+        }
         match (staged.place, staged.direct) {
-            (Some(place), Some(frame)) => {
-                self.submitted(&frame);
-                assert!(
-                    self.direct.replace(Direct { place, frame }).is_none(),
-                    "one writes himself at a time"
-                );
-            }
+            (place @ Some(_), Some(frame)) => self.take_token(Direct { place, frame }),
             (Some(place), None) => self.copies.push((place, staged.wake)),
             (None, direct) => {
                 assert!(direct.is_none());
                 self.asleep &= !staged.wake;
             }
         }
+    }
+
+    fn take_token(&mut self, direct: Direct) {
+        self.submitted(&direct.frame);
+        assert!(self.direct.replace(direct).is_none(), "one writes himself at a time");
+    }
+
+    /// Somebody waits for the newest frame.
+    fn want(&mut self, here: bool) {
+        if self.newest < self.core.durable() || self.core.check_running().is_err() {
+            return;
+        }
+        self.waited = self.waited.max(self.newest);
+        let wake = self.core.want(self.newest);
+        match here.then(|| self.core.take_staged(self.newest, self.now)).flatten() {
+            Some(frame) => self.take_token(Direct { place: None, frame }),
+            None => self.asleep &= !wake,
+        }
+    }
+
+    fn hurry(&mut self) {
+        self.hurried = self.newest;
+        let wake = self.core.hurry(self.newest);
+        self.asleep &= !wake;
     }
 
     /// The order of writes, the barrier, and the watermark that the frame is to carry.
@@ -248,11 +283,11 @@ impl Driver {
         if self.asleep {
             return false;
         }
-        self.core.sleeping = false;
+        self.core.wake_up();
         let action = self.core.poll(self.now).or_else(|| self.core.poll_vouch(self.now).map(Action::Write));
         let Some(action) = action else {
             if !self.core.is_capturing() {
-                self.core.sleep();
+                self.core.fall_asleep(self.now);
                 self.asleep = true;
             }
             return !self.asleep;
@@ -287,7 +322,7 @@ impl Driver {
 
     fn write_direct(&mut self) -> bool {
         let Some(Direct { place, frame }) = self.direct.take() else { return false };
-        place.finish();
+        place.map(Reservation::finish);
         self.send(frame, true);
         true
     }
@@ -297,7 +332,7 @@ impl Driver {
         let written = self.log.iter_mut().rev().find(|written| written.lsn == lsn).unwrap();
         written.done = true;
         self.core.written_frame(lsn, Some(frame.buf), frame.rows);
-        let wake = self.core.sleeping && (self.core.has_work() || self.core.must_wake());
+        let wake = self.core.must_wake();
         self.asleep &= direct && !wake;
     }
 
@@ -333,6 +368,8 @@ impl Driver {
                 self.stage(Batch::new().obsolete(name(stream), last / 2), Wait::Nobody);
             }
             Event::Release { stream } => self.stage(Batch::new().release(name(stream)), Wait::Blocked),
+            Event::Want { here } => self.want(here),
+            Event::Hurry => self.hurry(),
             Event::Copied(at) if !self.copies.is_empty() => self.copied(at.index(self.copies.len())),
             Event::Copied(_) => {}
             Event::Poll => {
@@ -349,11 +386,16 @@ impl Driver {
                 self.prepared(fails);
             }
             Event::Idle => {
-                self.now += Duration::from_millis(150);
-                self.asleep &= self.core.deadline().is_none_or(|deadline| deadline > self.now);
+                self.pass(Duration::from_millis(150));
             }
         }
         self.check();
+    }
+
+    /// Time passes; the committer wakes when it said it would.
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.asleep &= !self.core.has_slept(self.now);
     }
 
     fn check(&mut self) {
@@ -394,6 +436,13 @@ fn run(max_unflushed: u64, events: &[Event]) {
     driver.settle();
     let (durable, waited) = (driver.core.durable(), driver.waited);
     assert!(waited == Lsn(0) || durable > waited, "{waited:?} is waited for, durable is {durable:?}");
+    let (written, hurried) = (driver.core.written(), driver.hurried);
+    assert!(hurried == Lsn(0) || written > hurried, "{hurried:?} is to be read, written is {written:?}");
+    for _ in 0..2 {
+        driver.pass(driver.core.linger);
+        driver.settle();
+    }
+    assert_eq!(driver.core.written(), driver.core.end(), "nothing lingers longer");
     driver.core.close();
     driver.asleep = false;
     driver.settle();

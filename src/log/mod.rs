@@ -150,7 +150,7 @@ impl Log {
     /// Blocks until all up to the frame at `lsn`, as an append returned it, is durable.
     pub fn wait_durable(&self, lsn: Lsn) -> Result<()> {
         self.engine().check_position(lsn)?;
-        self.engine().want(lsn);
+        self.engine().want_here(lsn)?;
         self.engine().progress.wait(Goal::durable(lsn), None)
     }
 

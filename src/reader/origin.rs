@@ -108,7 +108,11 @@ pub(super) struct Wait {
 }
 
 impl Wait {
+    /// Who waits for a frame to be written has it written soon.
     pub(super) fn new(engine: &Arc<Engine>, goal: Goal) -> Self {
+        if goal.mark == Mark::Written {
+            engine.hurry(goal.frame);
+        }
         Self { engine: Arc::clone(engine), goal, number: None }
     }
 

@@ -129,7 +129,7 @@ fn durably(engine: &Engine, who: u64, appends: u64) {
 fn in_one_go(engine: &Engine, who: u64, appends: u64) {
     let lsns = (1..=appends).map(|id| engine.append(&batch(who, id), &[], false, Patience::Endless).unwrap());
     let last = lsns.last().unwrap();
-    engine.want(last);
+    engine.want_here(last).unwrap();
     engine.progress.wait(Goal::durable(last), None).unwrap();
 }
 

@@ -154,6 +154,7 @@ impl<'a> Run<'a> {
             .id_rule(rule)
             .read_mode(if rng.bool() { ReadMode::Map } else { ReadMode::Copy })
             .recycled_files(rng.usize(..3))
+            .linger(if rng.bool() { Duration::ZERO } else { Duration::from_millis(rng.u64(1..20)) })
             .max_unflushed_bytes(1 << rng.u32(10..20))
             .flush_interval(Duration::from_millis(if rng.bool() { 100 } else { 1000 }));
         let ids = Ids { rule, large: [4 * frame, 3 * UNIT as usize] };
@@ -337,7 +338,9 @@ impl<'a> Run<'a> {
         let millis = if self.rng.u8(..4) == 0 { self.rng.u64(100..300) } else { self.rng.u64(..60) };
         self.log().advance(Duration::from_millis(millis));
         if let Some((lsn, _)) = self.waiting.last().copied().filter(|_| self.rng.bool()) {
-            self.log().want(lsn);
+            // Whether it worked shows in what those who wait are told.
+            let direct = self.rng.bool();
+            let _ = self.log().want(lsn, direct);
         }
     }
 
