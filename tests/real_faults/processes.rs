@@ -1,6 +1,7 @@
 //! Processes that fork, contend, and die with writes on their way.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -73,13 +74,15 @@ fn appender() {
     let [dir, acks, name] = arguments.as_slice() else { panic!("{arguments:?}") };
     let backend = if name == "ring" { BackendChoice::Ring } else { BackendChoice::Std };
     let log = Log::open(dir, tiny(backend)).unwrap();
-    let mut id = 0;
+    // Written over and not anew: a number that grows is whole whenever the process is killed.
+    let acks = fs::File::create(acks).unwrap();
+    let mut id = 0_u64;
     loop {
         id += 1;
         let staged = log.append(&one(A, id)).unwrap();
         if id % 4 == 0 {
             log.wait_durable(staged).unwrap();
-            fs::write(acks, id.to_string()).unwrap();
+            acks.write_all_at(id.to_string().as_bytes(), 0).unwrap();
         }
     }
 }
@@ -172,7 +175,7 @@ fn what_lands_while_an_opening_waits_is_seen() {
         let file = fs::File::options().read(true).write(true).open(&segment).unwrap();
         file.lock().unwrap();
         let bytes = &whole[late.start as usize..late.end as usize];
-        std::os::unix::fs::FileExt::write_all_at(&file, &vec![0; bytes.len()], late.start).unwrap();
+        file.write_all_at(&vec![0; bytes.len()], late.start).unwrap();
         let short = tiny(backend).lock_wait(Duration::from_millis(50));
         let refusal = Log::open(&dir, short).unwrap_err();
         assert!(matches!(&refusal, Error::Locked { path } if *path == segment), "{refusal:?}");
@@ -180,7 +183,7 @@ fn what_lands_while_an_opening_waits_is_seen() {
             let opening = scope.spawn(|| Log::open(&dir, tiny(backend)));
             thread::sleep(Duration::from_millis(200));
             assert!(!opening.is_finished(), "nobody has let go yet");
-            std::os::unix::fs::FileExt::write_all_at(&file, bytes, late.start).unwrap();
+            file.write_all_at(bytes, late.start).unwrap();
             file.sync_all().unwrap();
             drop(file);
             opening.join().unwrap().unwrap()
