@@ -80,7 +80,7 @@ fn appender() {
     loop {
         id += 1;
         let staged = log.append(&one(A, id)).unwrap();
-        if id % 4 == 0 {
+        if id.is_multiple_of(4) {
             log.wait_durable(staged).unwrap();
             acks.write_all_at(id.to_string().as_bytes(), 0).unwrap();
         }
