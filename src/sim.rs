@@ -106,11 +106,14 @@ impl SimLog {
     /// come to rest.
     pub fn settle(&mut self) -> bool {
         let linger = self.log.engine().options.linger;
-        (0..2).all(|_| {
-            let rests = (0..100_000).any(|_| self.step(0) == Step::Idle);
+        self.rest() && {
             self.stepped.advance(linger);
-            rests
-        })
+            self.rest()
+        }
+    }
+
+    fn rest(&mut self) -> bool {
+        (0..100_000).any(|_| self.step(0) == Step::Idle)
     }
 
     /// Lets time pass.

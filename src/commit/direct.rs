@@ -23,6 +23,11 @@ impl Engine {
             let wake = core.want(lsn);
             (core.take_staged(lsn, self.now()), wake)
         };
+        self.write_or_wake(direct, wake)
+    }
+
+    /// Writes the frame that came with the submit token; without one, wakes the committer where that is due.
+    pub(super) fn write_or_wake(&self, direct: Option<FrameWrite>, wake: bool) -> Result<()> {
         match direct {
             Some(frame) => self.write_direct(frame)?,
             None if wake => self.bell.ring(),
@@ -32,7 +37,7 @@ impl Engine {
     }
 
     /// Writes a frame on the caller's thread, which holds the submit token.
-    pub(super) fn write_direct(&self, frame: FrameWrite) -> Result<()> {
+    fn write_direct(&self, frame: FrameWrite) -> Result<()> {
         let unfinished = Unfinished { engine: self };
         let written = self.write_and_publish(frame);
         std::mem::forget(unfinished);

@@ -244,11 +244,7 @@ impl Engine {
             std::mem::forget(unfinished);
             last = place.finish();
         }
-        match staged.direct {
-            Some(frame) => self.write_direct(frame)?,
-            None if staged.wake || last => self.bell.ring(),
-            None => {}
-        }
+        self.write_or_wake(staged.direct, staged.wake || last)?;
         Ok(staged.lsn)
     }
 

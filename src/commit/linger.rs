@@ -47,7 +47,7 @@ impl Core {
 
     /// Something is staged that the committer would submit.
     fn has_work(&self) -> bool {
-        let staged = |open: &OpenFrame| self.is_pressing(open) && self.may_submit(open.buf.used() as u64);
+        let staged = |open: &OpenFrame| self.is_pressing(open) && self.has_turn(open);
         self.open.as_ref().is_some_and(staged)
             || self.queue.front().is_some_and(|frame| self.may_submit(frame.len))
     }
@@ -60,20 +60,24 @@ impl Core {
             || !matches!(self.status, Status::Running)
     }
 
-    /// Whether the open frame goes now. It lingers from when it is first looked at.
-    pub(super) fn has_lingered(&mut self, now: Duration) -> bool {
+    /// Nothing in flight is in the open frame's way.
+    fn has_turn(&self, open: &OpenFrame) -> bool {
+        self.may_submit(open.buf.used() as u64)
+    }
+
+    /// Whether the open frame goes now. It lingers from when this is first asked.
+    pub(super) fn is_open_due(&mut self, now: Duration) -> bool {
         let linger = self.linger;
         let Some(open) = &mut self.open else { return false };
         let lingered = now >= open.seen.get_or_insert(now).saturating_add(linger);
         let due = |open: &OpenFrame| lingered || self.is_pressing(open);
-        self.open.as_ref().is_some_and(|open| due(open) && self.may_submit(open.buf.used() as u64))
+        self.open.as_ref().is_some_and(|open| due(open) && self.has_turn(open))
     }
 
     /// When the open frame goes by itself: what keeps it from that otherwise ends with a completion.
     pub(super) fn lingers_until(&self) -> Option<Duration> {
         let open = self.open.as_ref().filter(|_| self.queue.is_empty())?;
-        let free = self.may_submit(open.buf.used() as u64);
-        open.seen.filter(|_| free).map(|seen| seen.saturating_add(self.linger))
+        open.seen.filter(|_| self.has_turn(open)).map(|seen| seen.saturating_add(self.linger))
     }
 
     /// The committer waits for something to happen, until what it gives. While batches come that nobody waits for, it
@@ -111,7 +115,7 @@ impl Core {
 
     /// As [`Self::must_wake`], for what a batch that was staged can have changed.
     pub(super) fn must_wake_to_stage(&self) -> bool {
-        let unseen = |open: &OpenFrame| open.seen.is_none() && self.may_submit(open.buf.used() as u64);
+        let unseen = |open: &OpenFrame| open.seen.is_none() && self.has_turn(open);
         let overslept =
             || self.succession.is_due() || (!self.sleep.ticks && self.open.as_ref().is_some_and(unseen));
         self.sleep.asleep && (self.has_work() || overslept())

@@ -56,7 +56,7 @@ impl Core {
     fn poll_write(&mut self, now: Duration) -> Option<FrameWrite> {
         self.capture();
         if self.queue.is_empty() {
-            if !self.has_lingered(now) {
+            if !self.is_open_due(now) {
                 return None;
             }
             self.close_open();

@@ -50,6 +50,8 @@ enum Event {
     },
     /// Somebody comes to read it.
     Hurry,
+    /// All that is under way comes to its end: a wake-up that was missed shows here.
+    Rest,
     /// One of the copies under way is done.
     Copied(prop::sample::Index),
     /// The next action is asked for and carried out, as far as submitting goes.
@@ -78,6 +80,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0..3_u64).prop_map(|stream| Event::Release { stream }),
         2 => any::<bool>().prop_map(|here| Event::Want { here }),
         1 => Just(Event::Hurry),
+        1 => Just(Event::Rest),
         6 => any::<prop::sample::Index>().prop_map(Event::Copied),
         12 => Just(Event::Poll),
         6 => any::<prop::sample::Index>().prop_map(Event::Completed),
@@ -130,7 +133,7 @@ struct Driver {
     waited: Lsn,
     /// The last frame that something was staged in.
     newest: Lsn,
-    /// Frames below it were to be written soon when all came to rest.
+    /// The last frame that somebody comes to read.
     hurried: Lsn,
     stopped: bool,
 }
@@ -370,6 +373,7 @@ impl Driver {
             Event::Release { stream } => self.stage(Batch::new().release(name(stream)), Wait::Blocked),
             Event::Want { here } => self.want(here),
             Event::Hurry => self.hurry(),
+            Event::Rest => self.rest(),
             Event::Copied(at) if !self.copies.is_empty() => self.copied(at.index(self.copies.len())),
             Event::Copied(_) => {}
             Event::Poll => {
@@ -426,6 +430,20 @@ impl Driver {
         }
         panic!("the pipeline does not come to rest");
     }
+
+    /// What is waited for comes by itself, and the rest with the time that it may linger.
+    fn rest(&mut self) {
+        self.settle();
+        let (durable, waited) = (self.core.durable(), self.waited);
+        assert!(waited == Lsn(0) || durable > waited, "{waited:?} is waited for, durable is {durable:?}");
+        let (written, hurried) = (self.core.written(), self.hurried);
+        assert!(hurried == Lsn(0) || written > hurried, "{hurried:?} is to be read, written is {written:?}");
+        for _ in 0..2 {
+            self.pass(self.core.linger);
+            self.settle();
+        }
+        assert_eq!(self.core.written(), self.core.end(), "nothing lingers longer");
+    }
 }
 
 fn run(max_unflushed: u64, events: &[Event]) {
@@ -433,16 +451,7 @@ fn run(max_unflushed: u64, events: &[Event]) {
     for event in events {
         driver.event(*event);
     }
-    driver.settle();
-    let (durable, waited) = (driver.core.durable(), driver.waited);
-    assert!(waited == Lsn(0) || durable > waited, "{waited:?} is waited for, durable is {durable:?}");
-    let (written, hurried) = (driver.core.written(), driver.hurried);
-    assert!(hurried == Lsn(0) || written > hurried, "{hurried:?} is to be read, written is {written:?}");
-    for _ in 0..2 {
-        driver.pass(driver.core.linger);
-        driver.settle();
-    }
-    assert_eq!(driver.core.written(), driver.core.end(), "nothing lingers longer");
+    driver.rest();
     driver.core.close();
     driver.asleep = false;
     driver.settle();

@@ -78,10 +78,7 @@ impl Origin {
         if self.limit() > frame || engine.progress.failure().is_some() {
             return None;
         }
-        if self.mark == Mark::Durable {
-            engine.want(frame);
-        }
-        Some(Wait::new(engine, Goal { mark: self.mark, frame }))
+        Some(Wait::pressing(engine, Goal { mark: self.mark, frame }))
     }
 
     /// All segments there are now.
@@ -108,11 +105,17 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    /// Who waits for a frame to be written has it written soon.
-    pub(super) fn new(engine: &Arc<Engine>, goal: Goal) -> Self {
-        if goal.mark == Mark::Written {
-            engine.hurry(goal.frame);
+    /// Has what it waits for done soon.
+    pub(super) fn pressing(engine: &Arc<Engine>, goal: Goal) -> Self {
+        match goal.mark {
+            Mark::Written => engine.hurry(goal.frame),
+            Mark::Durable => engine.want(goal.frame),
         }
+        Self::new(engine, goal)
+    }
+
+    /// Takes what it waits for as it comes.
+    pub(super) fn new(engine: &Arc<Engine>, goal: Goal) -> Self {
         Self { engine: Arc::clone(engine), goal, number: None }
     }
 

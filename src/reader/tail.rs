@@ -145,7 +145,7 @@ impl Tail {
         if failure.is_none()
             && let Some(end) = self.unchanged()
         {
-            return Todo::Wait(Wait::new(&self.engine, Goal::written(end)));
+            return Todo::Wait(Wait::pressing(&self.engine, Goal::written(end)));
         }
         let snapshot = Snapshot::take(&self.engine, self.stream, &(self.next..), &self.options);
         if self.is_cut(&snapshot) {
@@ -159,7 +159,7 @@ impl Tail {
                 let reader = self.reader.insert(Reader::over(snapshot, &self.options));
                 reader.wait().map_or(Todo::Read, Todo::Wait)
             }
-            (None, None) => Todo::Wait(Wait::new(&self.engine, Goal::written(snapshot.bound))),
+            (None, None) => Todo::Wait(Wait::pressing(&self.engine, Goal::written(snapshot.bound))),
             (None, failure) => self.end(failure),
         }
     }
