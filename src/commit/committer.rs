@@ -176,7 +176,7 @@ impl Committer {
                     core.written_frame(Lsn(token), buf, sent.rows);
                     let took = sent.at.elapsed();
                     engine.counters.wrote(sent.len, sent.dsync, took);
-                    self.gathering.took(took);
+                    self.gathering.took(sent.len, took);
                     self.freed = true;
                 }
                 Some(error) => return Err(Error::io("write", engine.disk.path(), error)),

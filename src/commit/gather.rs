@@ -8,6 +8,10 @@ use parking_lot::Mutex;
 
 /// Fewer threads than this make no group.
 const THREADS_MIN: u64 = 2;
+/// More take as long to come back as a write takes: they had better come while the others' is under way.
+const THREADS_MAX: u64 = 16;
+/// A write of this many bytes takes its time by the byte: one for two spares nothing.
+const LARGE: u64 = 512 << 10;
 /// Most commits for which a fruitless wait is not repeated.
 const PAUSE_MAX: u32 = 256;
 /// No wait is longer, however slow the device is.
@@ -77,20 +81,23 @@ impl Arrivals {
 pub(crate) struct Gathering {
     /// What a write takes, smoothed.
     write: Duration,
+    /// The last one was large.
+    large: bool,
     /// Commits until the next try, and how many the last failure cost.
     pause: u32,
     penalty: u32,
 }
 
 impl Gathering {
-    /// A write took so long.
-    pub(crate) fn took(&mut self, took: Duration) {
+    /// A write of so many bytes took so long.
+    pub(crate) fn took(&mut self, bytes: u64, took: Duration) {
+        self.large = bytes >= LARGE;
         self.write = (self.write * 7 + took) / 8;
     }
 
     /// Whether to wait for as many threads as were woken.
     pub(crate) fn is_due(&mut self, woken: u64) -> bool {
-        if woken < THREADS_MIN {
+        if !(THREADS_MIN..=THREADS_MAX).contains(&woken) || self.large {
             return false;
         }
         if self.pause > 0 {
@@ -134,11 +141,22 @@ mod tests {
     }
 
     #[test]
+    fn many_threads_and_large_writes_are_not_waited_for() {
+        let mut gathering = Gathering::default();
+        assert!(gathering.is_due(THREADS_MAX));
+        assert!(!gathering.is_due(THREADS_MAX + 1));
+        gathering.took(LARGE, Duration::from_micros(400));
+        assert!(!gathering.is_due(16));
+        gathering.took(4096, Duration::from_micros(50));
+        assert!(gathering.is_due(16));
+    }
+
+    #[test]
     fn patience_follows_the_device_and_is_bounded() {
         let mut gathering = Gathering::default();
-        (0..64).for_each(|_| gathering.took(Duration::from_micros(80)));
+        (0..64).for_each(|_| gathering.took(4096, Duration::from_micros(80)));
         assert!((Duration::from_micros(35)..=Duration::from_micros(40)).contains(&gathering.patience()));
-        (0..64).for_each(|_| gathering.took(Duration::from_secs(1)));
+        (0..64).for_each(|_| gathering.took(4096, Duration::from_secs(1)));
         assert_eq!(gathering.patience(), PATIENCE_MAX);
     }
 }
