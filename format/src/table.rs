@@ -31,15 +31,28 @@ impl<'a> Table<'a> {
     /// Verifies the bytes of the table of the frame with this header: its checksum, each row by itself, and their
     /// order.
     pub fn parse(bytes: &'a [u8], header: &FrameHeader, identity: &SegmentIdentity) -> Result<Self, Fault> {
+        Self::parse_part(bytes, header, identity, 0..header.row_count as usize)
+    }
+
+    /// As [`Table::parse`], but of its rows only those at these places, as far as there are such: the checksum vouches
+    /// that the others are as they were written.
+    pub fn parse_part(
+        bytes: &'a [u8],
+        header: &FrameHeader,
+        identity: &SegmentIdentity,
+        part: Range<usize>,
+    ) -> Result<Self, Fault> {
         let frame = identity.offset(header.lsn).unwrap_or(0);
         let at = frame.saturating_add(u64::from(header.table_offset));
         Fault::unless_equal(at, What::Length, header.table_len(), bytes.len() as u64)?;
         let checksum = identity.seed().checksum(bytes);
         Fault::unless_equal(frame.saturating_add(8), What::TableChecksum, checksum, header.table_crc)?;
         let rows = crate::layout::rows::<ROW_LEN>(bytes);
+        let part = part.start.min(rows.len())..part.end.min(rows.len());
+        let (start, rows) = (part.start, rows.get(part).unwrap_or_default());
         let mut previous = None;
         for (index, bytes) in rows.iter().enumerate() {
-            let at = at.saturating_add((index * ROW_LEN) as u64);
+            let at = at.saturating_add(((start + index) * ROW_LEN) as u64);
             let row = Self::check_row(bytes, at, header, identity)?;
             if let Some(previous) = previous {
                 check_order(&previous, &row, at)?;
@@ -71,6 +84,11 @@ impl<'a> Table<'a> {
         let next_is_above = row.kind != Kind::SegmentEnd || row.entry_id > identity.sequence;
         Fault::unless(next_is_above, at.saturating_add(8), What::RowId, identity.sequence, row.entry_id)?;
         Ok(row)
+    }
+
+    /// The rows' bytes.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.rows.as_flattened()
     }
 
     /// Rows in the table.

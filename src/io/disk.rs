@@ -156,8 +156,8 @@ pub(crate) trait DiskFile: Send + Sync + Debug {
 
 /// A file mapped for reading.
 ///
-/// Every access first checks the file's length and faults the pages in, so that a truncated file or a bad sector is an
-/// error here and not a signal. Beyond that moment mapped memory can offer no such guarantee.
+/// Before every access the file's length is checked and the pages are faulted in, so that a truncated file or a bad
+/// sector is an error here and not a signal. Beyond that moment mapped memory can offer no such guarantee.
 pub(crate) trait Mapping: Send + Sync + Debug {
     /// The length of the map.
     fn len(&self) -> usize;
@@ -168,9 +168,14 @@ pub(crate) trait Mapping: Send + Sync + Debug {
     /// Shows the bytes of `range` to `look`.
     fn with(&self, range: Range<usize>, look: &mut dyn FnMut(&[u8])) -> io::Result<()>;
 
+    /// As [`bytes`](Self::bytes), for whoever has just seen by [`check_len`](Self::check_len) that the file reaches to
+    /// their end: one look at the length will do for several ranges. Whole pages behind the file's end are an error all
+    /// the same.
+    fn bytes_checked(&self, range: Range<usize>) -> io::Result<Bytes>;
+
     /// Whether the file still reaches to `end`: an error where it was shortened.
     fn check_len(&self, end: usize) -> io::Result<()>;
 
-    /// Faults the pages of `range` in.
+    /// Checks the length and faults the pages of `range` in.
     fn populate(&self, range: Range<usize>) -> io::Result<()>;
 }

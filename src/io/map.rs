@@ -43,6 +43,25 @@ impl RealMap {
         Ok(Self { map, whole })
     }
 
+    fn check_range(&self, range: &Range<usize>) -> io::Result<()> {
+        if range.start <= range.end && range.end <= self.len() {
+            return Ok(());
+        }
+        let what = format!("range {range:?} of a map of {} bytes", self.len());
+        Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+    }
+
+    // Anew each time: pages may have been evicted since, and a fault on them can fail.
+    fn fault_in(&self, range: &Range<usize>) -> io::Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.map
+            .raw
+            .advise_range(Advice::PopulateRead, range.start, range.len())
+            .or_else(|error| self.explain(range, &error))
+    }
+
     /// Reads the range instead, which gives the cause of a failed population, or stands in for it on a kernel that has
     /// none: afterwards the pages are in the cache.
     pub(super) fn explain(&self, range: &Range<usize>, error: &io::Error) -> io::Result<()> {
@@ -79,26 +98,20 @@ impl Mapping for RealMap {
         Ok(())
     }
 
+    fn bytes_checked(&self, range: Range<usize>) -> io::Result<Bytes> {
+        self.check_range(&range)?;
+        self.fault_in(&range)?;
+        Ok(self.whole.slice(range))
+    }
+
     fn check_len(&self, end: usize) -> io::Result<()> {
         check_len(&self.map.file, end as u64)
     }
 
-    // Populated anew each time: pages may have been evicted since, and a fault on them can fail.
     fn populate(&self, range: Range<usize>) -> io::Result<()> {
-        if range.start > range.end || range.end > self.len() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("range {range:?} of a map of {} bytes", self.len()),
-            ));
-        }
+        self.check_range(&range)?;
         check_len(&self.map.file, range.end as u64)?;
-        if range.is_empty() {
-            return Ok(());
-        }
-        match self.map.raw.advise_range(Advice::PopulateRead, range.start, range.len()) {
-            Ok(()) => Ok(()),
-            Err(error) => self.explain(&range, &error),
-        }
+        self.fault_in(&range)
     }
 }
 

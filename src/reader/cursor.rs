@@ -86,7 +86,7 @@ impl Cursor {
 
     fn next_row(&mut self) -> Option<Row> {
         let frame = self.place.as_mut()?.frame.as_mut()?;
-        frame.rows.next().and_then(|index| frame.read.table().row(index))
+        frame.rows.next().and_then(|index| frame.read.row(index))
     }
 
     /// Opens the next frame with entries that are wanted; false when there is none.

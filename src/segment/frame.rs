@@ -54,7 +54,9 @@ pub(crate) struct FrameRead {
     opened: Arc<Opened>,
     at: u64,
     header: FrameHeader,
+    /// The table's rows from `first_row` on, which are all that were asked for.
     table: Bytes,
+    first_row: usize,
     body: Body,
 }
 
@@ -90,6 +92,9 @@ impl FrameRead {
     ) -> Result<Self, Flaw> {
         let segment = &opened.header;
         let is_mapped = matches!(access, Access::Map(_));
+        if let Access::Map(map) = &access {
+            map.check_len(limit as usize)?;
+        }
         let block = u64::from(segment.block_size).min(limit.saturating_sub(at));
         let first = window.get(opened, &access, at, block, limit)?;
         let header = FrameHeader::decode(&first, at, segment)?;
@@ -98,10 +103,11 @@ impl FrameRead {
         let start = u64::from(header.table_offset);
         let few = window.take_few(&access, header.row_count, len);
         if let (Some(few), Access::Map(map)) = (few, &access) {
-            let table = window.get(opened, &access, at + start, header.table_len(), limit)?;
-            let table = Bytes::copy_from_slice(&table);
-            let body = few_of(map, at, &Table::parse(&table, &header, &segment.identity)?, few)?;
-            return Ok(Self { opened: Arc::clone(opened), at, header, table, body });
+            let bytes = window.get(opened, &access, at + start, header.table_len(), limit)?;
+            let (first_row, bytes) = (few.start, window.copy(&bytes));
+            let rows = Table::parse_part(bytes, &header, &segment.identity, few)?;
+            let (table, body) = (Bytes::copy_from_slice(rows.as_bytes()), few_of(map, at, &rows)?);
+            return Ok(Self { opened: Arc::clone(opened), at, header, table, first_row, body });
         }
         let (table, body) = if len <= WHOLE_FRAME_MAX {
             let frame = if len == block { first } else { window.get(opened, &access, at, len, limit)? };
@@ -121,7 +127,7 @@ impl FrameRead {
         // Looked at again with each row, however late: not in a map, where that could fail.
         let table = if is_mapped { Bytes::copy_from_slice(&table) } else { table };
         Table::parse(&table, &header, &segment.identity)?;
-        Ok(Self { opened: Arc::clone(opened), at, header, table, body })
+        Ok(Self { opened: Arc::clone(opened), at, header, table, first_row: 0, body })
     }
 
     /// The frame's header.
@@ -143,8 +149,14 @@ impl FrameRead {
         self.at + u64::from(self.header.frame_len)
     }
 
+    /// Its table; only a part of it where the window was told which rows are wanted.
     pub(crate) fn table(&self) -> Table<'_> {
         Table::verified(&self.table)
+    }
+
+    /// The row at this place in the table of the frame.
+    pub(crate) fn row(&self, index: usize) -> Option<Row> {
+        self.table().row(index.checked_sub(self.first_row)?)
     }
 
     /// The payload of one of the table's rows, verified.
@@ -228,17 +240,17 @@ fn part(row: &Row, start: usize, len: usize) -> Option<Range<usize>> {
     (end <= len).then_some(from..end)
 }
 
-/// The payloads of a few rows of the frame at `at`: together where they are near each other, else each by itself.
-fn few_of(map: &Arc<dyn Mapping>, at: u64, table: &Table<'_>, rows: Range<usize>) -> Result<Body, Flaw> {
+/// The payloads of these rows of the frame at `at`: together where they are near each other, else each by itself.
+fn few_of(map: &Arc<dyn Mapping>, at: u64, rows: &Table<'_>) -> Result<Body, Flaw> {
     let count = rows.len();
-    let parts = table.range(rows).map(|row| (row.offset as usize, row.offset as usize + row.length as usize));
+    let parts = rows.rows().map(|row| (row.offset as usize, row.offset as usize + row.length as usize));
     let span =
         parts.reduce(|all, part| (all.0.min(part.0), all.1.max(part.1))).map_or(0..0, |all| all.0..all.1);
     if span.is_empty() || span.len() > count.saturating_mul(TOGETHER) {
         return Ok(Body::Parts(Access::Map(Arc::clone(map))));
     }
     let (start, frame) = (span.start, at as usize);
-    let bytes = map.bytes(frame + start..frame + span.end)?;
+    let bytes = map.bytes_checked(frame + start..frame + span.end)?;
     Ok(Body::Mapped { bytes, start, map: Arc::clone(map), populated: Instant::now() })
 }
 

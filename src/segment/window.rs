@@ -45,6 +45,7 @@ pub(crate) struct Window {
     wanted: Option<Range<usize>>,
     /// Few rows of a frame are asked for: reading ahead would fault in what nobody looks at.
     sparse: bool,
+    scratch: Vec<u8>,
 }
 
 impl Window {
@@ -62,7 +63,8 @@ impl Window {
         found
     }
 
-    /// The bytes at `at`, `need` of them unless the file ends before; nothing from `limit` on is touched.
+    /// The bytes at `at`, `need` of them unless the file ends before; nothing from `limit` on is touched. The caller
+    /// has just seen that a mapped file reaches to there.
     pub(super) fn get(
         &mut self,
         opened: &Opened,
@@ -74,7 +76,7 @@ impl Window {
         let sequence = opened.header.identity.sequence;
         if let Some(found) = self.find(sequence, at, need) {
             if let (Access::Map(map), Some(populated)) = (access, self.populated) {
-                recheck(&**map, populated, at as usize..at as usize + found.len())?;
+                refresh(&**map, populated, at as usize..at as usize + found.len())?;
             }
             return Ok(found);
         }
@@ -83,12 +85,20 @@ impl Window {
         self.next = if follows { (self.next * 2).min(MOST) } else { FIRST };
         let len = if self.sparse { need } else { self.next.max(need) }.min(limit.saturating_sub(at));
         self.bytes = match access {
-            Access::Map(map) => map.bytes(at as usize..(at + len) as usize)?,
+            Access::Map(map) => map.bytes_checked(at as usize..(at + len) as usize)?,
             Access::Read(via) => Bytes::from_owner(read(&*opened.file, *via, at, len)?),
         };
         self.populated = matches!(access, Access::Map(_)).then(Instant::now);
         (self.sequence, self.start) = (sequence, at);
         Ok(self.bytes.slice(..self.bytes.len().min(need as usize)))
+    }
+
+    /// A copy that is good until the next one is made: of what is mapped each look may give something else.
+    pub(super) fn copy(&mut self, bytes: &[u8]) -> &[u8] {
+        self.scratch.clear();
+        self.scratch.shrink_to(MOST as usize);
+        self.scratch.extend_from_slice(bytes);
+        &self.scratch
     }
 
     fn find(&self, sequence: u64, at: u64, need: u64) -> Option<Bytes> {
@@ -101,7 +111,13 @@ impl Window {
 /// What is populated can be lost again: to whoever shortens the file, at any time, and to memory that runs short, after
 /// a while. Both are looked for before the bytes are touched.
 pub(super) fn recheck(map: &dyn Mapping, populated: Instant, range: Range<usize>) -> std::io::Result<()> {
-    if populated.elapsed() < STALE_AFTER { map.check_len(range.end) } else { map.populate(range) }
+    map.check_len(range.end)?;
+    refresh(map, populated, range)
+}
+
+/// As [`recheck`], where the length has just been looked at.
+fn refresh(map: &dyn Mapping, populated: Instant, range: Range<usize>) -> std::io::Result<()> {
+    if populated.elapsed() < STALE_AFTER { Ok(()) } else { map.populate(range) }
 }
 
 /// Memory that was read into; less of it where the file ends.

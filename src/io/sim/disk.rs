@@ -377,6 +377,11 @@ impl Mapping for SimMap {
         Ok(bytes.into())
     }
 
+    // Stricter than a real map, where the last page of a shortened file can still be reached.
+    fn bytes_checked(&self, range: Range<usize>) -> io::Result<Bytes> {
+        self.bytes(range)
+    }
+
     fn with(&self, range: Range<usize>, look: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         look(&self.bytes(range)?);
         Ok(())
