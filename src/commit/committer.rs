@@ -304,6 +304,12 @@ impl Committer {
     fn rotated(&mut self, writing: Writing) -> Result<()> {
         let engine = &self.engine;
         let Writing { sequence, size, .. } = writing;
+        if engine.counters.rotations.load(Ordering::Relaxed) == 0 {
+            // Of the segment that was the newest when the log was opened nobody else tells the keeper.
+            let segments = engine.segments.snapshot();
+            let recovered = segments.iter().filter(|segment| segment.holds_runs());
+            recovered.for_each(|segment| engine.ask_keeper(Job::Index(Arc::clone(segment))));
+        }
         let prepared = engine.prepared.lock().remove(&sequence);
         let (file, header) = prepared
             .ok_or_else(|| Error::missing(engine.disk.path(), format!("prepared segment {sequence}")))?;

@@ -1,12 +1,13 @@
 //! What the facade alone can show of the pipeline behind it.
 
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidelog_format::StreamId;
 
 use super::*;
 use crate::options::BackendChoice;
+use crate::segment::Segment;
 
 #[test]
 fn a_large_batch_that_changes_nothing_leaves_its_buffer_to_the_next() {
@@ -72,4 +73,46 @@ fn what_a_truncation_looked_up_is_not_believed_after_another_one() {
     assert!(matches!(stale, Err(Error::Contended { .. })));
     log.append(&batch).unwrap();
     assert_eq!(log.stream(stream).unwrap().last, Some(2));
+}
+
+/// Whoever reads first after an opening need not go over the newest segment, which recovery has gone over.
+#[test]
+fn recovery_finds_the_runs_that_a_scan_finds_and_the_next_segment_has_them_cached() {
+    let home = tempfile::tempdir().unwrap();
+    let (one, two) = (StreamId::new(1, 1), StreamId::new(2, 2));
+    let write = |from: u64, step: &dyn Fn(&Log)| {
+        let log = Log::open(home.path(), Options::new()).unwrap();
+        for id in from..from + 3 {
+            let mut batch: Batch<&[u8]> = Batch::new();
+            batch.append(one, id, b"1".as_slice()).append(two, id, b"22".as_slice());
+            log.wait_durable(log.append(&batch).unwrap()).unwrap();
+        }
+        step(&log);
+        log.close().unwrap();
+    };
+    write(1, &|_| ());
+    write(4, &|log| {
+        log.release(two).unwrap();
+        log.wait_durable(log.append(Batch::<&[u8]>::new().append(two, 90, b"again".as_slice())).unwrap())
+            .unwrap();
+    });
+
+    let log = Log::open(home.path(), Options::new()).unwrap();
+    let segments = log.engine().segments.snapshot();
+    let newest = segments.iter().find(|segment| segment.holds_runs()).expect("recovery keeps them");
+    let disk = Arc::clone(&log.engine().disk);
+    let (log_id, sequence) = (log.engine().log_id, newest.sequence());
+    let scanned = Segment::ended(disk, log_id, sequence, None, newest.end());
+    let found = newest.streams(None, usize::MAX).unwrap();
+    assert_eq!(found, scanned.streams(None, usize::MAX).unwrap());
+    let previous: Vec<_> = found.iter().map(|(stream, runs)| (*stream, runs.previous)).collect();
+    assert_eq!(previous.iter().filter(|(_, previous)| *previous == 1).count(), 2, "{previous:?}");
+
+    log.wait_durable(log.append(Batch::<&[u8]>::new().append(one, 7, b"".as_slice())).unwrap()).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while newest.holds_runs() {
+        assert!(Instant::now() < deadline, "the keeper writes its cache");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(newest.streams(None, usize::MAX).unwrap(), found);
 }

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::io::{Access, AlignedBuf, Disk};
 use crate::options::{Create, Options};
 use crate::planted::{Planted, planted};
-use crate::segment::{Free, Segment, name};
+use crate::segment::{Free, Runs, Segment, name};
 use crate::state::State;
 
 use directory::Directory;
@@ -96,6 +96,13 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, options: &Options) -> Result<Recover
     Ok(recovered)
 }
 
+/// The newest segment that holds frames, and what was found in it.
+struct Newest {
+    sequence: u64,
+    end: Lsn,
+    runs: Runs,
+}
+
 impl Recovery<'_> {
     fn run(&mut self) -> Result<Recovered> {
         let newest = self.find_newest()?;
@@ -105,12 +112,14 @@ impl Recovery<'_> {
             let path = self.disk.path().join(name::segment(highest));
             Error::mismatch(path, 40, "sequence, the last there is,", u64::MAX - 1, highest)
         })?;
-        let (state, newest_end) = if let Some(sequence) = newest {
-            self.replay(sequence)?
+        let (state, found) = if let Some(sequence) = newest {
+            let (state, found) = self.replay(sequence)?;
+            (state, Some(found))
         } else {
             self.check_files(0, None)?;
             (State::default(), None)
         };
+        let newest_end = found.as_ref().map(|found| (found.sequence, found.end));
         let next_sequence = match newest {
             Some(newest) if planted(Planted::ContinueUnused) => {
                 self.directory.segments.retain(|sequence, _| *sequence <= newest);
@@ -131,7 +140,7 @@ impl Recovery<'_> {
         let next_base = self.headers.values().map(SegmentHeader::end).max().unwrap_or(FIRST_LSN);
         // Without frames nothing was durable, and no watermark may lie above the base of a void segment.
         let end = newest_end.map_or(FIRST_LSN, |(_, end)| end);
-        let segments = self.segments(oldest, log_id, newest_end);
+        let segments = self.segments(oldest, log_id, found);
         self.report.segments = segments.len();
         self.report.newest = newest;
         self.report.end = end;
@@ -201,7 +210,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    fn replay(&mut self, sequence: u64) -> Result<(State, Option<(u64, Lsn)>)> {
+    fn replay(&mut self, sequence: u64) -> Result<(State, Newest)> {
         let header = self.headers[&sequence];
         let file = directory::open(&**self.disk, sequence)?;
         let path = self.disk.path().join(name::segment(sequence));
@@ -242,7 +251,7 @@ impl Recovery<'_> {
         }
         self.adopt(sequence, &header, &replayed)?;
         let end = header.identity.lsn(replayed.end);
-        Ok((replayed.state, Some((sequence, end))))
+        Ok((replayed.state, Newest { sequence, end, runs: replayed.runs }))
     }
 
     /// Writes what nothing vouches for again, byte for byte and in place, before anything else
@@ -360,16 +369,17 @@ impl Recovery<'_> {
         sequences.map(base).collect()
     }
 
-    fn segments(&self, oldest: u64, log_id: LogId, newest: Option<(u64, Lsn)>) -> Vec<Arc<Segment>> {
+    fn segments(&self, oldest: u64, log_id: LogId, mut newest: Option<Newest>) -> Vec<Arc<Segment>> {
+        let place = newest.as_ref().map(|newest| newest.sequence);
         let segment = |(&sequence, _): (&u64, &u64)| {
             let header = self.headers.get(&sequence).copied();
-            let end = match newest {
-                Some((newest, end)) if newest == sequence => Some(end),
+            let ended = |end| Segment::ended(Arc::clone(self.disk), log_id, sequence, header, end);
+            Arc::new(match newest.take_if(|newest| newest.sequence == sequence) {
+                Some(Newest { end, runs, .. }) => ended(Some(end)).with_runs(runs),
+                None if place.is_some_and(|newest| newest > sequence) => ended(None),
                 // Void.
-                Some((newest, _)) if newest > sequence => None,
-                _ => header.map(|header| header.identity.base),
-            };
-            Arc::new(Segment::ended(Arc::clone(self.disk), log_id, sequence, header, end))
+                None => ended(header.map(|header| header.identity.base)),
+            })
         };
         self.directory.segments.range(oldest..).map(segment).collect()
     }

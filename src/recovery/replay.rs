@@ -13,7 +13,7 @@ use super::report::{RecoveryReport, TornTail};
 use crate::error::{Error, Result};
 use crate::io::DiskFile;
 use crate::planted::{Planted, planted};
-use crate::segment::FileSource;
+use crate::segment::{FileSource, Runs};
 use crate::state::{Change, Position, State};
 
 /// A frame that was read and whose fate is open: its payloads count as sound once a later frame
@@ -27,6 +27,8 @@ struct Pending {
 /// What the newest segment comes to.
 pub(crate) struct Replayed {
     pub(crate) state: State,
+    /// Where its entries are: whoever reads first need not go over the segment again.
+    pub(crate) runs: Runs,
     /// Where the frames that count end, in the file.
     pub(crate) end: u64,
     /// Where those begin that no later one vouches for; they must be written again.
@@ -132,8 +134,14 @@ impl Replay<'_> {
         let mut source = self.source(cached)?;
         let mut walk = Walk::new(&self.header, self.header.file_size, self.proven);
         let mut pending: VecDeque<Pending> = VecDeque::new();
-        let mut replayed =
-            Replayed { state: State::default(), end: 0, proven: 0, closed: None, previous: None };
+        let mut replayed = Replayed {
+            state: State::default(),
+            runs: Runs::default(),
+            end: 0,
+            proven: 0,
+            closed: None,
+            previous: None,
+        };
         let bad = loop {
             match walk.next(&mut source).map_err(|error| self.io(error))? {
                 Step::Frame(frame) => {
@@ -223,7 +231,7 @@ impl Replay<'_> {
     ) -> Result<()> {
         let segment = self.header.identity.sequence;
         let at = Position { frame: frame.header.lsn, segment, durable: Lsn(u64::MAX) };
-        let mut rows = frame.rows.as_slice();
+        let (mut rows, mut links) = (frame.rows.as_slice(), Vec::new());
         while let Some(row) = rows.first() {
             if row.is_entry() {
                 let run = rows.iter().take_while(|next| next.is_entry() && next.stream == row.stream).count();
@@ -238,7 +246,7 @@ impl Replay<'_> {
                     if let [first, ..] = piece {
                         let last = first.entry_id + (piece.len() - 1) as u64;
                         let change = Change::Entries { stream: row.stream, first: first.entry_id, last };
-                        replayed.state.apply(&change, at);
+                        links.extend(replayed.state.apply(&change, at));
                     }
                 }
                 continue;
@@ -246,6 +254,7 @@ impl Replay<'_> {
             self.control(source, frame, row, at, replayed)?;
             rows = &rows[1..];
         }
+        replayed.runs.add_frame(frame.offset, &frame.rows, &links);
         replayed.end = frame.offset + u64::from(frame.header.frame_len);
         report.frames += 1;
         report.records += frame.rows.len() as u64;

@@ -73,6 +73,12 @@ impl Segment {
         segment
     }
 
+    /// With the runs of all its frames, by whoever has gone over them.
+    pub(crate) fn with_runs(mut self, runs: Runs) -> Self {
+        self.rows = Rows::Memory(runs).into();
+        self
+    }
+
     fn new(disk: Arc<dyn Disk>, log_id: LogId, sequence: u64, rows: Rows) -> Self {
         Self {
             path: disk.path().join(name::segment(sequence)).into(),

@@ -27,7 +27,7 @@ pub(crate) use self::{
     name::Name,
     prepare::{Fill, Pace, PrepareError, Prepared, SegmentSpec, make_spare, prepare, take},
     recycle::Free,
-    runs::{Run, Select, StreamRuns},
+    runs::{Run, Runs, Select, StreamRuns},
     set::SegmentSet,
     source::FileSource,
     window::Window,

@@ -10,7 +10,8 @@ use common::{run, stdout};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const CASES: [&str; 8] = ["durable", "think", "batch", "staged", "wait", "replay", "scan", "reopen"];
+const CASES: [&str; 10] =
+    ["durable", "think", "batch", "staged", "wait", "replay", "scan", "replay-cold", "scan-cold", "reopen"];
 const SMALL: [&str; 6] = ["--seconds", "0.05", "--segment", "1m", "--data", "1m"];
 
 struct Place {
@@ -67,9 +68,10 @@ fn the_table_has_every_case_and_the_page_is_well_formed() {
         page.to_str().unwrap(),
     ]);
     for case in CASES {
-        let rows = output.lines().filter(|line| line.starts_with(case) && line.contains("tidelog")).count();
+        let of_case = |line: &&str| line.split([' ']).next() == Some(case) && line.contains("tidelog");
+        let rows = output.lines().filter(of_case).count();
         let expected = match case {
-            "replay" | "scan" | "reopen" => 1,
+            "replay" | "scan" | "replay-cold" | "scan-cold" | "reopen" => 1,
             "wait" => 2,
             _ => 4,
         };
@@ -110,7 +112,7 @@ fn the_lines_are_objects_with_every_figure() {
             of("runner") == "floor" || of("case") == "wait",
             "{line}"
         );
-        let writes = !["replay", "scan", "reopen"].contains(&of("case"));
+        let writes = !["replay", "scan", "replay-cold", "scan-cold", "reopen"].contains(&of("case"));
         assert_eq!(line["log"].is_object(), is_log && writes);
         if is_log && writes {
             assert!(number(line, "/frame_bytes_per_byte") > 1.0);

@@ -77,10 +77,14 @@ pub(crate) enum Case {
     Staged,
     /// One thread that waits for the oldest of many appends.
     Wait,
-    /// One stream of 100 is read, then the next.
+    /// One stream of 100 is read, then the next, out of the page cache.
     Replay,
-    /// All streams are read in the order of the log.
+    /// All streams are read in the order of the log, out of the page cache.
     Scan,
+    /// As `replay`, of a log just opened whose files have left the page cache.
+    ReplayCold,
+    /// As `scan`, of a log just opened whose files have left the page cache.
+    ScanCold,
     /// The log is opened.
     Reopen,
 }
@@ -95,8 +99,20 @@ impl Case {
             Self::Wait => "wait",
             Self::Replay => "replay",
             Self::Scan => "scan",
+            Self::ReplayCold => "replay-cold",
+            Self::ScanCold => "scan-cold",
             Self::Reopen => "reopen",
         }
+    }
+
+    /// Whether entries are read.
+    pub(crate) const fn is_reading(self) -> bool {
+        matches!(self, Self::Replay | Self::Scan) || self.is_cold()
+    }
+
+    /// Whether they come from the device.
+    pub(crate) const fn is_cold(self) -> bool {
+        matches!(self, Self::ReplayCold | Self::ScanCold)
     }
 }
 

@@ -1,6 +1,7 @@
 //! `tidelog bench`: the log and what the device gives without a log, in turns.
 
 mod bare;
+mod dataset;
 mod html;
 mod jsonl;
 mod machine;
@@ -24,11 +25,12 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::bare::{Bare, Loop};
+use self::dataset::Dataset;
 use self::machine::Machine;
 use self::outcome::{Measured, Outcome, Turn};
 use self::place::Place;
 use self::plan::{Runner, Setting};
-use self::readers::{Dataset, Readers};
+use self::readers::Readers;
 use self::subject::Subject;
 use self::writers::Writers;
 use crate::args::{BenchArgs, BenchFormat};
@@ -139,9 +141,10 @@ impl Bench<'_> {
         self.bar.set_message("writing what is read");
         let data = Dataset::write(&self.place.join(READ), self.args)?;
         for setting in settings {
+            data.warm()?;
             let mut works = Vec::new();
             for runner in setting.runners() {
-                let readers = Readers::new(&data, setting.case, *runner)?;
+                let readers = Readers::new(&data, setting.case, *runner);
                 works.push((Outcome::new(*runner, readers.way()), Work::Read(readers)));
             }
             self.run(setting, works, None)?;

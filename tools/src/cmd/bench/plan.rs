@@ -122,6 +122,8 @@ fn of_case(args: &BenchArgs, case: Case) -> Vec<Setting> {
         Case::Batch => product(&or(&args.threads, &[1, 4, 16]), &[1]),
         Case::Staged => product(&or(&args.threads, &[1, 4]), &[1]),
         Case::Wait => product(&[1], &args.outstanding),
-        Case::Replay | Case::Scan | Case::Reopen => vec![setting(1, PAYLOAD, 1)],
+        Case::Replay | Case::Scan | Case::ReplayCold | Case::ScanCold | Case::Reopen => {
+            vec![setting(1, PAYLOAD, 1)]
+        }
     }
 }

@@ -104,8 +104,8 @@ fn row(measured: &Measured, outcome: &Outcome) -> Vec<String> {
         |value: Option<f64>| value.filter(|_| is_log).map_or_else(String::new, |value| format!("{value:.2}"));
     let share = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
     let quantile = |at: f64| time(outcome.quantile(at));
-    // A call of a reader gives a batch, one of the bare reader a chunk of a file.
-    let comparable = ![Case::Replay, Case::Scan].contains(&setting.case);
+    // A call of a reader gives a batch, one of the bare reader a piece of a file.
+    let comparable = !setting.case.is_reading();
     vec![
         label(setting),
         setting.threads.to_string(),

@@ -27,6 +27,8 @@ pub(crate) struct Window {
     pub(crate) cpu: Duration,
     /// Bytes that the process had written to the device, where the kernel tells.
     pub(crate) device_bytes: Option<u64>,
+    /// What a caller did aside: how long, and its processor time.
+    aside: (Duration, Duration),
 }
 
 /// Lets each caller work on a thread of its own for so long; the window ends when the last one is back.
@@ -63,6 +65,8 @@ pub(crate) fn measure<T: Send>(
         for meter in meters {
             window.add(meter?);
         }
+        window.took = window.took.saturating_sub(window.aside.0);
+        window.cpu = window.cpu.saturating_sub(window.aside.1);
         window.timeline = timeline.buckets();
         Ok(window)
     })
@@ -78,6 +82,7 @@ impl Window {
             commits: Vec::new(),
             cpu: Duration::ZERO,
             device_bytes: None,
+            aside: (Duration::ZERO, Duration::ZERO),
         }
     }
 
@@ -85,6 +90,8 @@ impl Window {
         self.records += meter.records;
         merge(&mut self.latency, &meter.latency);
         self.commits.extend(meter.commits);
+        self.aside.0 += meter.aside.0;
+        self.aside.1 += meter.aside.1;
     }
 
     /// Records a second.
@@ -104,6 +111,7 @@ pub(crate) struct Meter<'a> {
     latency: Histogram<u64>,
     records: u64,
     commits: Vec<(u64, u64)>,
+    aside: (Duration, Duration),
 }
 
 impl<'a> Meter<'a> {
@@ -116,7 +124,17 @@ impl<'a> Meter<'a> {
             latency: histogram(),
             records: 0,
             commits: Vec::new(),
+            aside: (Duration::ZERO, Duration::ZERO),
         }
+    }
+
+    /// Does something that the window's figures leave out. For the only caller of a window.
+    pub(crate) fn aside<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let (begun, cpu) = (Instant::now(), cpu_time());
+        let done = work();
+        self.aside.0 += begun.elapsed();
+        self.aside.1 += cpu_time().saturating_sub(cpu);
+        done
     }
 
     /// Whether the window goes on.
