@@ -347,3 +347,55 @@ fn a_scan_gives_every_record_in_the_order_of_the_log() {
     let more: Vec<_> = log.scan(scan.position(), ReadOptions::new()).unwrap().map(Result::unwrap).collect();
     assert!(matches!(&more[..], [one] if matches!(one.record, ScanItem::Entry { id: 251, .. })), "{more:?}");
 }
+
+/// Takes the log's files out of the page cache, where the file system lets them.
+fn chill(dir: &Path) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let file = fs::File::open(entry.unwrap().path()).unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+}
+
+/// Frames of every size, some with few rows of a stream, some far from each other: what the device gives is what the
+/// page cache gives.
+#[test]
+fn a_log_is_read_cold_as_it_is_warm() {
+    let streams: Vec<_> = (0..30).map(|id| StreamId::new(3, id)).collect();
+    for (run, batch_streams) in [(1, 1), (5, 6), (60, 10)] {
+        let options = Options::new().first_segment_size(1 << 20).segment_size(1 << 20).frame_size(1 << 20);
+        let (dir, log) = open(options.clone());
+        let mut next = vec![1; streams.len()];
+        for turn in 0..60 {
+            let mut batch: Batch<Vec<u8>> = Batch::new();
+            for index in (turn * batch_streams..(turn + 1) * batch_streams).map(|n| n % streams.len()) {
+                for _ in 0..run {
+                    batch.append(streams[index], next[index], payload(streams[index], next[index]));
+                    next[index] += 1;
+                }
+            }
+            log.wait_durable(log.append(&batch).unwrap()).unwrap();
+        }
+        log.close().unwrap();
+        for mode in [ReadMode::Map, ReadMode::Copy] {
+            let log = Log::open(dir.path(), options.clone()).unwrap();
+            for round in ["cold", "warm"] {
+                for (stream, next) in streams.iter().zip(&next) {
+                    if round == "cold" {
+                        chill(dir.path());
+                    }
+                    let mut expected = 1;
+                    for entry in log.read(*stream, .., ReadOptions::new().mode(mode)).unwrap() {
+                        let entry = entry.unwrap();
+                        assert_eq!(
+                            (entry.id, &entry.payload[..]),
+                            (expected, &payload(*stream, expected)[..])
+                        );
+                        expected += 1;
+                    }
+                    assert_eq!(expected, *next, "{round}, {mode:?}, {batch_streams} streams a batch");
+                }
+            }
+            log.close().unwrap();
+        }
+    }
+}

@@ -102,6 +102,15 @@ pub(crate) trait DiskFile: Send + Sync + Debug {
     /// Reads through the page cache. Fewer bytes than asked for only at the end of the file.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
+    /// As [`read_at`](Self::read_at), if all of it is in the page cache: `None` where the device would be waited for,
+    /// or where the file ends before.
+    fn read_cached(&self, offset: u64, buf: &mut [u8]) -> io::Result<Option<()>> {
+        Ok((self.read_at(offset, buf)? == buf.len()).then_some(()))
+    }
+
+    /// Has the device bring a range into the page cache, and does not wait. A hint: nothing comes of an error.
+    fn will_need(&self, _offset: u64, _len: u64) {}
+
     /// As [`read_at`](Self::read_at), but what the device holds and not what the page cache does, as far as the file
     /// system allows. Any alignment.
     fn read_uncached(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;

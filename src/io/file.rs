@@ -1,7 +1,7 @@
 //! Files of the real disk.
 
 use std::fs::File;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{
     Advice, FallocateFlags, FlockOperation, Mode, OFlags, fadvise, fallocate, fdatasync, flock, fstat, fsync,
 };
-use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2, retry_on_intr};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwritev2, retry_on_intr};
 
 use super::aligned::AlignedBuf;
 use super::disk::{DiskFile, Mapping};
@@ -200,6 +200,24 @@ impl DiskFile for RealFile {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         read_full(&*self.reader, offset, buf)
+    }
+
+    fn read_cached(&self, offset: u64, buf: &mut [u8]) -> io::Result<Option<()>> {
+        let len = buf.len();
+        let mut parts = [IoSliceMut::new(buf)];
+        match retry_on_intr(|| preadv2(&*self.reader, &mut parts, offset, ReadWriteFlags::NOWAIT)) {
+            Ok(read) => Ok((read == len).then_some(())),
+            Err(Errno::AGAIN) => Ok(None),
+            // A file system that cannot tell.
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
+                Ok((read_full(&*self.reader, offset, buf)? == len).then_some(()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        let _ = fadvise(&*self.reader, offset, NonZeroU64::new(len), Advice::WillNeed);
     }
 
     fn read_uncached(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {

@@ -110,6 +110,7 @@ impl Cursor {
             let rows = run.row as usize..run.row as usize + run.count as usize;
             self.window.want(rows.clone());
             let read = segment.frame_in(&mut self.window, run.frame, limit, self.snapshot.mode, stream)?;
+            place.runs.read_ahead(u64::from(read.header().frame_len), self.window.was_cold());
             place.frame = Some(OpenFrame { read, rows });
             self.moment = Moment::Same;
             return Ok(true);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use tidelog_format::{Fault, FrameHeader, Row, SegmentHeader, StreamId, Table, What};
+use tidelog_format::{FRAME_HEADER_LEN, Fault, FrameHeader, Row, SegmentHeader, StreamId, Table, What};
 
 use super::source::{Flaw, Via};
 use super::window::{Access, Window, read, recheck};
@@ -92,25 +92,36 @@ impl FrameRead {
     ) -> Result<Self, Flaw> {
         let segment = &opened.header;
         let is_mapped = matches!(access, Access::Map(_));
-        if let Access::Map(map) = &access {
+        let reached = !window.is_sparse();
+        if let (Access::Map(map), true) = (&access, reached) {
             map.check_len(limit as usize)?;
         }
-        let block = u64::from(segment.block_size).min(limit.saturating_sub(at));
-        let first = window.get(opened, &access, at, block, limit)?;
+        let begin = if reached { u64::from(segment.block_size) } else { FRAME_HEADER_LEN as u64 };
+        let first = window.get(opened, &access, at, begin.min(limit.saturating_sub(at)), limit)?;
         let header = FrameHeader::decode(&first, at, segment)?;
         check_len(&header, at, limit)?;
         let len = u64::from(header.frame_len);
         let start = u64::from(header.table_offset);
         let few = window.take_few(&access, header.row_count, len);
         if let (Some(few), Access::Map(map)) = (few, &access) {
-            let bytes = window.get(opened, &access, at + start, header.table_len(), limit)?;
-            let (first_row, bytes) = (few.start, window.copy(&bytes));
+            let first_row = few.start;
+            // Read behind all payloads, it also shows that the file reaches to there.
+            let bytes = window.table(opened, at + start, header.table_len())?;
             let rows = Table::parse_part(bytes, &header, &segment.identity, few)?;
-            let (table, body) = (Bytes::copy_from_slice(rows.as_bytes()), few_of(map, at, &rows)?);
+            let table = Bytes::copy_from_slice(rows.as_bytes());
+            let rows = Table::verified(&table);
+            let body = few_of(opened, map, at, &rows, window.is_cold())?;
             return Ok(Self { opened: Arc::clone(opened), at, header, table, first_row, body });
         }
+        if let (Access::Map(map), false) = (&access, reached) {
+            map.check_len(limit as usize)?;
+        }
         let (table, body) = if len <= WHOLE_FRAME_MAX {
-            let frame = if len == block { first } else { window.get(opened, &access, at, len, limit)? };
+            let frame = if len == first.len() as u64 {
+                first
+            } else {
+                window.get(opened, &access, at, len, limit)?
+            };
             let table = start as usize..(start + header.table_len()) as usize;
             let table = if table.end <= frame.len() { frame.slice(table) } else { Bytes::new() };
             let body = match (access, window.populated) {
@@ -241,7 +252,13 @@ fn part(row: &Row, start: usize, len: usize) -> Option<Range<usize>> {
 }
 
 /// The payloads of these rows of the frame at `at`: together where they are near each other, else each by itself.
-fn few_of(map: &Arc<dyn Mapping>, at: u64, rows: &Table<'_>) -> Result<Body, Flaw> {
+fn few_of(
+    opened: &Opened,
+    map: &Arc<dyn Mapping>,
+    at: u64,
+    rows: &Table<'_>,
+    cold: bool,
+) -> Result<Body, Flaw> {
     let count = rows.len();
     let parts = rows.rows().map(|row| (row.offset as usize, row.offset as usize + row.length as usize));
     let span =
@@ -250,6 +267,10 @@ fn few_of(map: &Arc<dyn Mapping>, at: u64, rows: &Table<'_>) -> Result<Body, Fla
         return Ok(Body::Parts(Access::Map(Arc::clone(map))));
     }
     let (start, frame) = (span.start, at as usize);
+    if cold {
+        // A fault would bring much more (see `window`).
+        opened.file.will_need((frame + start) as u64, span.len() as u64);
+    }
     let bytes = map.bytes_checked(frame + start..frame + span.end)?;
     Ok(Body::Mapped { bytes, start, map: Arc::clone(map), populated: Instant::now() })
 }

@@ -296,6 +296,13 @@ impl Segment {
         FrameRead::open(&opened, at, limit, access, window, stream)
     }
 
+    /// Has the device bring a part of the file into the page cache, and does not wait. A hint.
+    pub(crate) fn will_need(&self, at: u64, len: u64) {
+        if let Ok(opened) = self.open() {
+            opened.file.will_need(at, len);
+        }
+    }
+
     /// The file as far as it is there. Without a map (address space and maps are limited) reads copy.
     fn mapped(&self, opened: &Opened) -> Option<Arc<dyn Mapping>> {
         let mut slot = self.map.lock();

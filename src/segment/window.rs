@@ -2,6 +2,9 @@
 //!
 //! Frames are small and neighbours are read one after the other: a window saves the system calls
 //! of each, whether the bytes are mapped (then populated) or read.
+//!
+//! What is not in the page cache is read, mapped or not: a fault would bring whatever the device is set to read
+//! ahead, up to megabytes around each page that is missing, where a read brings what is asked for.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +20,9 @@ use crate::io::{AlignedBuf, DiskFile, Mapping};
 const FIRST: u64 = 64 << 10;
 /// Taken in the end by whoever goes on reading.
 const MOST: u64 = 1 << 20;
+/// So little of a mapped file is copied out of the page cache: that takes one system call, which tells whether it
+/// is there.
+const COPIED: u64 = 8 << 10;
 
 /// One row in so many is wanted: that is few.
 const FEW: u64 = 4;
@@ -41,6 +47,10 @@ pub(crate) struct Window {
     /// They share the segment's map, which was populated then.
     pub(super) populated: Option<Instant>,
     next: u64,
+    /// The last piece did not follow the one before: the next one may not either.
+    jumped: bool,
+    /// Something was not in the page cache.
+    cold: bool,
     /// Rows of the next frame that will be asked for; all of them unless told.
     wanted: Option<Range<usize>>,
     /// Few rows of a frame are asked for: reading ahead would fault in what nobody looks at.
@@ -52,6 +62,20 @@ impl Window {
     /// Tells which rows of the next frame will be asked for.
     pub(crate) fn want(&mut self, rows: Range<usize>) {
         self.wanted = Some(rows);
+    }
+
+    /// Whether something of a mapped file had to be read from the device since this was asked.
+    pub(crate) fn was_cold(&mut self) -> bool {
+        std::mem::take(&mut self.cold)
+    }
+
+    pub(super) fn is_cold(&self) -> bool {
+        self.cold
+    }
+
+    /// Whether the last frame was one of whose rows few were wanted.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.sparse
     }
 
     /// The rows that will be asked for, if they are few of so many in a mapped frame.
@@ -80,25 +104,61 @@ impl Window {
             }
             return Ok(found);
         }
-        let follows =
-            self.sequence == sequence && (self.start..=self.start + self.bytes.len() as u64).contains(&at);
-        self.next = if follows { (self.next * 2).min(MOST) } else { FIRST };
+        self.next = self.take_next(sequence, at);
         let len = if self.sparse { need } else { self.next.max(need) }.min(limit.saturating_sub(at));
-        self.bytes = match access {
-            Access::Map(map) => map.bytes_checked(at as usize..(at + len) as usize)?,
-            Access::Read(via) => Bytes::from_owner(read(&*opened.file, *via, at, len)?),
+        (self.bytes, self.populated) = match access {
+            Access::Map(map) => self.fetch(opened, map, at, len)?,
+            Access::Read(via) => (Bytes::from_owner(read(&*opened.file, *via, at, len)?), None),
         };
-        self.populated = matches!(access, Access::Map(_)).then(Instant::now);
         (self.sequence, self.start) = (sequence, at);
         Ok(self.bytes.slice(..self.bytes.len().min(need as usize)))
     }
 
-    /// A copy that is good until the next one is made: of what is mapped each look may give something else.
-    pub(super) fn copy(&mut self, bytes: &[u8]) -> &[u8] {
+    /// How much to take at a place that is not in the window.
+    fn take_next(&mut self, sequence: u64, at: u64) -> u64 {
+        let known = self.start..=self.start + self.bytes.len() as u64;
+        if self.sequence == sequence && self.start == at {
+            return self.next;
+        }
+        if self.sequence == sequence && known.contains(&at) {
+            self.jumped = false;
+            return (self.next * 2).clamp(FIRST, MOST);
+        }
+        // From one frame to another far away: what lies between is of no use.
+        if std::mem::replace(&mut self.jumped, true) { 0 } else { FIRST }
+    }
+
+    /// Bytes of a mapped file, and when they were populated if they share the map.
+    fn fetch(
+        &mut self,
+        opened: &Opened,
+        map: &Arc<dyn Mapping>,
+        at: u64,
+        len: u64,
+    ) -> std::io::Result<(Bytes, Option<Instant>)> {
+        let mut probe = vec![0; len.min(COPIED) as usize];
+        if opened.file.read_cached(at, &mut probe)?.is_none() {
+            self.cold = true;
+            return Ok((Bytes::from_owner(read(&*opened.file, Via::Cache, at, len)?), None));
+        }
+        if len <= COPIED {
+            return Ok((probe.into(), None));
+        }
+        let bytes = map.bytes_checked(at as usize..(at + len) as usize)?;
+        Ok((bytes, Some(Instant::now())))
+    }
+
+    /// The bytes of a table, good until the next one is read: of what is mapped each look may give something else.
+    pub(super) fn table(&mut self, opened: &Opened, at: u64, len: u64) -> std::io::Result<&[u8]> {
         self.scratch.clear();
         self.scratch.shrink_to(MOST as usize);
-        self.scratch.extend_from_slice(bytes);
-        &self.scratch
+        self.scratch.resize(len as usize, 0);
+        if opened.file.read_cached(at, &mut self.scratch)?.is_none() {
+            self.cold = true;
+            let len = opened.file.read_at(at, &mut self.scratch)?;
+            self.scratch.truncate(len);
+        }
+        Ok(&self.scratch)
     }
 
     fn find(&self, sequence: u64, at: u64, need: u64) -> Option<Bytes> {

@@ -105,7 +105,9 @@ fn the_lines_are_objects_with_every_figure() {
         assert!(number(line, "/rate") > 0.0 && number(line, "/cpu_us") > 0.0, "{line}");
         let latency = |name: &str| number(line, &format!("/latency_ns/{name}"));
         assert!(0.0 < latency("p50") && latency("p50") <= latency("p99") && latency("p99") <= latency("max"));
-        assert!(number(line, "/seconds") > 0.02 && number(line, "/machine/cores") >= 1.0);
+        // Of a cold case most of the time is spent aside, at emptying the cache.
+        let least = if of("case").ends_with("-cold") { 0.0 } else { 0.02 };
+        assert!(number(line, "/seconds") > least && number(line, "/machine/cores") >= 1.0);
         let is_log = of("runner") == "tidelog";
         assert_eq!(
             line["rate_to_floor"].is_null(),

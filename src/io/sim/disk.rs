@@ -282,6 +282,14 @@ impl DiskFile for SimFile {
         self.world()?.read(self.ino, offset, buf, true)
     }
 
+    // A quarter of the pages is never in the cache, so that every way of reading is gone.
+    fn read_cached(&self, offset: u64, buf: &mut [u8]) -> io::Result<Option<()>> {
+        if offset / 4096 % 4 == 3 {
+            return Ok(None);
+        }
+        Ok((self.read_at(offset, buf)? == buf.len()).then_some(()))
+    }
+
     fn read_uncached(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         self.world()?.read(self.ino, offset, buf, false)
     }

@@ -1,5 +1,6 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+use std::time::Instant;
 
 use super::*;
 
@@ -46,6 +47,33 @@ fn reads_past_the_cache_take_any_alignment() {
         }
         assert!(reader.read_at(u64::MAX - 2, &mut [0; 100]).is_err());
         assert!(reader.read_uncached(u64::MAX - 2, &mut [0; 100]).is_err());
+    }
+}
+
+/// What is asked to be brought comes without being read, where the file system can tell.
+#[test]
+fn the_cache_alone_gives_all_of_it_or_nothing() {
+    for Scratch { disk, root: _root } in every_disk() {
+        let writer = disk.create("data").unwrap();
+        let data = pattern(2, 40 * BLOCK);
+        writer.write_at(0, &data, true).unwrap();
+        drop(writer);
+        let file = disk.open("data", Access::Read).unwrap();
+        let (offset, mut buf) = (2 * BLOCK + 7, vec![0; 9 * BLOCK]);
+        file.will_need(offset as u64, buf.len() as u64);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while file.read_cached(offset as u64, &mut buf).unwrap().is_none() {
+            assert!(Instant::now() < deadline, "it comes");
+            std::thread::yield_now();
+        }
+        assert!(buf == data[offset..offset + buf.len()]);
+        file.read_at(0, &mut vec![0; 40 * BLOCK]).unwrap();
+        assert_eq!(file.read_cached(39 * BLOCK as u64, &mut vec![0; BLOCK]).unwrap(), Some(()));
+        for (offset, len) in [(39 * BLOCK, BLOCK + 1), (40 * BLOCK, 1), (50 * BLOCK, 9)] {
+            assert_eq!(file.read_cached(offset as u64, &mut vec![0; len]).unwrap(), None, "{offset}");
+        }
+        file.will_need(50 * BLOCK as u64, u64::MAX);
+        assert!(file.read_cached(u64::MAX - 2, &mut [0; 100]).is_err());
     }
 }
 
